@@ -66,7 +66,8 @@ class GoalTask(Task):
             self._met_before = self._checker.judge(evidence).says == "solved"
         actions = [] if episode.last_action is None else [episode.last_action.to_dict()]
         failed = after["last_error"]
-        evidence.moments.append(Moment(before, [] if failed else actions, failed, episode.requests))
+        kept = actions if episode.finished or not failed else []  # an end is one, whatever the page's trouble
+        evidence.moments.append(Moment(before, kept, failed, episode.requests))
         evidence.final = after
         judgement = self._checker.judge(evidence)
         done = episode.finished or (judgement.says == "solved" and not self._met_before)

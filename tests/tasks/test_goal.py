@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from selfsurf.browser_env import BrowserEnv
+from selfsurf.browser_env import BrowserEnv, EpisodeState, Finish
 from selfsurf.browser_env.goal.check import Finding, SuccessChecker
 from selfsurf.browser_env.goal.evidence import Evidence, evidence_of
 from selfsurf.browser_env.goal.shown import STRUCTURE
@@ -104,6 +104,14 @@ def test_a_goal_is_judged_live_and_from_disk_alike(shop, tmp_path, names, answer
     assert (judgement.says, judgement.why) == (outcome, info["score"]["reason"])
     calls = [one for step in episode.steps() for one in step["requests"]]
     assert calls == ([{"method": "POST", "url": f"{shop}orders?of=mug", "status": 201}] if "Order" in names else [])
+
+
+def test_an_answer_counts_though_the_page_has_trouble_meanwhile():
+    task = GoalTask(spec_of({"goal": "g", "start": "about:blank", "criteria": [{"answer": "4711"}]}, ""))
+    page = {"url": "about:blank", "dom": "", "page_text": "", "elements": (), "last_error": ""}
+    after = {**page, "last_error": "http://shop.test/next could not be loaded: ERR_CONNECTION_REFUSED."}
+    score = task.score_seen(page, after, EpisodeState(last_action=Finish(answer="It is 4711."), finished=True))
+    assert (score.done, score.reward) == (True, 1.0), score.details
 
 
 def test_what_an_episode_does_not_show_is_unknown(shop, tmp_path):
