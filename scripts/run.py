@@ -17,13 +17,7 @@ from pydantic import Field
 from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result, Step, Watch, make_decider
 from selfsurf.browser_env.errors import traceback_of
 from selfsurf.browser_env.text import visible
-from selfsurf.scripts.terminal.agent_options import (
-    AgentArguments,
-    checked_options,
-    offered,
-    read_options,
-    refusals,
-)
+from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, offered, read_options, refusals
 from selfsurf.scripts.terminal.arguments import (
     Agent,
     Name,
@@ -39,6 +33,7 @@ from selfsurf.scripts.terminal.arguments import (
 from selfsurf.scripts.terminal.attempt_log import attempt_log, check_logs
 from selfsurf.scripts.terminal.caching import cached_line, open_cache
 from selfsurf.scripts.terminal.command import command
+from selfsurf.scripts.terminal.configuration import absolute
 from selfsurf.scripts.terminal.console import console, show_error
 from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
 from selfsurf.scripts.terminal.interrupts import Interrupts
@@ -463,7 +458,7 @@ def _begin(
     ask = Ask(0, Job(meta["env_id"], meta["seed"]))
     shown, goes_on = view(state, console, silent=settings.as_json), kept is not None
     if settings.wait:
-        kept = kept or KeptRun.begin(folder, settings.model_dump_json())
+        kept = kept or KeptRun.begin(folder, json.dumps(absolute(settings)))
         around["session"] = replace(around["session"], detached=kept.browser)
     journal = kept.journal() if kept is not None else None
     if journal is not None and goes_on:

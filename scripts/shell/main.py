@@ -16,6 +16,7 @@ from pydantic import Field
 from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, offered, read_options, refusals
 from selfsurf.scripts.terminal.arguments import Agent, check_address, check_browser, refused_together
 from selfsurf.scripts.terminal.command import command
+from selfsurf.scripts.terminal.configuration import absolute
 from selfsurf.scripts.terminal.console import console, show_error
 from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
 
@@ -85,7 +86,7 @@ def main(settings: Settings) -> int:
             settings = _as_before(settings, session.about["settings"])
         around, options = _checked(settings)
         session = session or SessionFolder(folder)
-        session.note(settings=settings.model_dump(mode="json", exclude_defaults=True, exclude={*_OF_THE_DAY}))
+        session.note(settings=absolute(settings, exclude_defaults=True, exclude={*_OF_THE_DAY}))
         own = around["session"]
         if there and own.profile is None and own.cdp_url is None and "storage_state" not in typed:
             around["session"] = replace(own, storage_state=session.state or own.storage_state)

@@ -134,6 +134,18 @@ def filled(table: str, values: Mapping[str, Any], given: Iterable[str]) -> dict[
     return {**here, **{name: taken[name.rstrip("_")] for name in values if name.rstrip("_") in taken}}
 
 
+def absolute(settings: BaseModel, **dumped: Any) -> dict[str, Any]:
+    """Return a command's options as plain data that means the same in any folder: paths are absolute.
+
+    Args:
+        settings: the options.
+        dumped: options of `model_dump`.
+    """
+    fields, here = type(settings).model_fields, Path.cwd()
+    kept = settings.model_dump(mode="json", **dumped)
+    return {name: _based(value, name.rstrip("_"), fields[name], here) for name, value in kept.items()}
+
+
 def files() -> list[Path]:
     """Return the configuration files that count here, the nearest first.
 

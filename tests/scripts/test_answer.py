@@ -162,9 +162,10 @@ def command(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def start(*arguments: Any, kill: str = "", **more: Any) -> subprocess.Popen[str]:
         words = [sys.executable, "-m", "selfsurf.scripts.cli", *map(str, arguments)]
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **more}
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        pipes |= {"cwd": tmp_path, **more}
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "KILL": kill}
-        started.append(subprocess.Popen(words, env=environment, start_new_session=True, cwd=tmp_path, **pipes))
+        started.append(subprocess.Popen(words, env=environment, start_new_session=True, **pipes))
         return started[-1]
 
     yield start
@@ -376,6 +377,16 @@ def test_a_specification_judges_what_was_done_before_and_after_a_kill(
     assert (said["outcome"], site.done) == ("solved", ["/deleted"])
     (step,) = [step for step in steps_of(kept) if step["risk"]]
     assert (step["risk"]["confirmed"], step["questions"]) == ("automatically", [])
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_with_the_same_files_from_another_folder(
+    kept: KeptRun, command: Any, waiting: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "files").mkdir()
+    assert killed(waiting("Asking", "--upload-from", "files"))
+    assert json.loads(kept.settings)["upload_from"] == [f"{tmp_path}/files"]
+    assert end_of(command("answer", kept.folder, "Blue.", "--json", cwd="/"))["outcome"] == "stopped"
 
 
 @pytest.mark.slow

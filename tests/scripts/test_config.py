@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from selfsurf.scripts import run
 from selfsurf.scripts.cli import app
+from selfsurf.scripts.terminal.configuration import absolute
 
 TASK = "MiniWoB/click-test-v0"
 
@@ -121,6 +123,21 @@ def test_settings_of_training_are_known_by_name(home: Path) -> None:
     assert "selfsurf.toml:1: set: there is no setting learning_rat; did you mean learning_rate?" in said(result)
     file.write_text("[train.set]\nlearning_rate = 1\n'rollouts.workers' = 1")
     assert CliRunner().invoke(app, ["config", "show"]).exit_code == 0
+
+
+def test_what_is_kept_of_options_means_the_same_in_any_folder(home: Path) -> None:
+    Path("mine").mkdir()
+    given = run.Settings(
+        goal="Look.", agent="own.py:Agent", model="smollm2", adapter="mine", spec=Path("mug.toml"), profile=Path("me"),
+        upload_from=(Path("files"), Path("/other")), download_to=Path("got"), secret=("pin=file:pin", "name=env:NAME"),
+        proxy="file:proxy",
+    )  # fmt: skip
+    here, kept = home / "work" / "shop", run.Settings.model_validate_json(json.dumps(absolute(given)))
+    assert (kept.agent, kept.model, kept.adapter) == (f"{here}/own.py:Agent", "smollm2", f"{here}/mine")
+    assert (kept.spec, kept.profile, kept.download_to) == (here / "mug.toml", here / "me", here / "got")
+    assert kept.upload_from == (here / "files", Path("/other"))
+    assert (kept.secret, kept.proxy) == ((f"pin=file:{here}/pin", "name=env:NAME"), f"file:{here}/proxy")
+    assert absolute(run.Settings(), exclude_defaults=True) == {}
 
 
 def test_where_files_are_looked_for(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

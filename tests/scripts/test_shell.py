@@ -197,6 +197,14 @@ def piped(folder: Path, lines: list[str], *words: str, **more: Any) -> list[dict
 
 
 @pytest.mark.slow
+def test_a_session_keeps_where_its_files_are(tmp_path: Path, site: str) -> None:
+    (tmp_path / "files").mkdir()
+    piped(tmp_path, [], "--agent", "clerk.py:Clerk", "--upload-from", "files", "--session", "session")
+    kept = json.loads((tmp_path / "session" / "session.json").read_text())["settings"]
+    assert kept == {"agent": f"{tmp_path}/clerk.py:Clerk", "upload_from": [f"{tmp_path}/files"]}
+
+
+@pytest.mark.slow
 def test_a_session_is_gone_on_with_another_day_and_a_step_is_taken_back(tmp_path: Path, site: str) -> None:
     agent = ("--agent", f"{tmp_path}/clerk.py:Clerk", "--max-steps", "1", "--confirm", "auto")
     first = piped(
