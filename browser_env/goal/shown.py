@@ -35,9 +35,9 @@ _STATES = re.compile(r"(level=\S+)?( ?busy)?")
 
 
 def elements_for(wanted: WhichElement, page: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a page's elements, and where a role is wanted that stands in its outline without an id, those too."""
+    """Return a page's elements, and where what is wanted may stand in its outline without an id, such parts too."""
     elements = [one for one in page.get("elements", ()) if isinstance(one, Mapping)]
-    if wanted.role not in STRUCTURE or wanted.tag:
+    if wanted.tag or (wanted.role and wanted.role not in STRUCTURE):
         return elements
     by_id = {one.get("id"): one for one in elements}
     found = []
@@ -55,7 +55,7 @@ def may_be_there(wanted: WhichElement, page: Mapping[str, Any]) -> bool:
         return wanted.tag not in _LISTED and all(one.get("tag") != wanted.tag for one in elements_for(wanted, page))
     dom = page.get("dom")
     whole = isinstance(dom, str) and dom.partition("\n")[0] not in (NO_CHANGE, CHANGED) and not _CUT.search(dom)
-    return wanted.role in _UNSEEN or (wanted.role in STRUCTURE and not whole)
+    return wanted.role in _UNSEEN or ((not wanted.role or wanted.role in STRUCTURE) and not whole)
 
 
 def goes_on(page: Mapping[str, Any]) -> bool:

@@ -207,6 +207,10 @@ def stands(element, dom, elements=()):
         ({"role": "heading", "nth": 2, "name": "Yours"}, "solved"),
         ({"role": "heading", "name": "Forged"}, "failed"),
         ({"role": "cell", "name": "4711"}, "solved"),
+        ({"name": "Thank you"}, "solved"),
+        ({"name": "4711", "absent": True}, "failed"),
+        ({"name": "Yours", "tag": "h2"}, "solved"),
+        ({"name": "Sorry"}, "failed"),
         ({"tag": "h1"}, "unknown"),
         ({"role": "paragraph", "name": "Bye"}, "unknown"),
         ({"role": "button", "name": "Bye"}, "failed"),
@@ -221,6 +225,7 @@ def test_what_has_no_id_counts_too(element, says):
 def test_a_heading_is_not_missed_where_only_changes_were_recorded():
     assert stands({"role": "heading", "name": "Thank you"}, "no change") == "unknown"
     assert stands({"role": "button", "name": "Order"}, "no change") == "failed"
+    assert stands({"name": "Thank you"}, "no change") == "unknown"
     assert stands({"role": "heading", "name": "Thank you"}, "Mugs\n... the page goes on") == "unknown"
     assert stands({"role": "heading", "name": "Thank you"}, "Mugs\n... and more") == "failed"
 
