@@ -45,7 +45,7 @@ TABLES = {
 """Tables of the file, and whose options they hold. That of `bench run` is `bench`."""
 
 _NOT_HERE = ("as_json", "list_settings")
-_WANTED = ("task", "goal", "url")
+_WANTED = ("task", "goal", "url", "spec")
 """What is to be done: the command line says all of it, or nothing."""
 _NAMED = ("secret", "env", "set")
 """Options that are `NAME=value`, repeated: a table in the file. They are joined name by name."""
@@ -105,7 +105,7 @@ def resolved(table: str, given: Mapping[str, Any] | None = None) -> dict[str, Va
             value = _checked(table, key, _based(raw, key, options[key], layer.base), layer)
             if key in _NAMED and key in found:
                 names = {_name(item) for item in found[key].value}
-                added = [item for item in value if _name(item) not in names]
+                added = [item for item in value if not names & {_name(item), _group(key, item)}]
                 if added:
                     sources = f"{found[key].source}, {layer.source(key)}"
                     found[key] = Value([*found[key].value, *added], sources)
@@ -301,7 +301,7 @@ def _check_names(items: Iterable[str], source: str) -> None:
 def _based(value: Any, key: str, field: FieldInfo, base: Path | None) -> Any:
     """Return a value as the command line would give it: tables as `NAME=value`, paths from the file's folder."""
     if key in _NAMED and isinstance(value, Mapping):
-        value = [f"{name}={each if isinstance(each, str) else json.dumps(each)}" for name, each in value.items()]
+        value = [item for name, each in value.items() for item in _items(key, name, each)]
     if base is None:
         return value
     if key in _NAMED and isinstance(value, list):
@@ -315,6 +315,13 @@ def _based(value: Any, key: str, field: FieldInfo, base: Path | None) -> Any:
 
 _SOURCES, _SOURCE = ("agent", "task", "tasks", "user"), re.compile(r"[^:=?]+\.(py:|toml)")
 """Options that can be a file of the user's own, and how that is written: `file.py:Class`, or a suite."""
+
+
+def _items(key: str, name: str, value: Any) -> list[str]:
+    """Return an entry of a table as `NAME=value`: one each for a group of settings, by which they are joined, too."""
+    if key == "set" and isinstance(value, Mapping) and value:
+        return [f"{name}.{own}={json.dumps(each)}" for own, each in value.items()]
+    return [f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
 
 
 def _is_path(value: Any, key: str, field: FieldInfo, base: Path) -> bool:
@@ -337,3 +344,7 @@ def _parts(annotation: Any) -> set[Any]:
 
 def _name(item: str) -> str:
     return item.partition("=")[0].partition("@")[0]
+
+
+def _group(key: str, item: str) -> str:
+    return _name(item).partition(".")[0] if key == "set" else ""

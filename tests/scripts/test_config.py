@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from selfsurf.scripts import run
 from selfsurf.scripts.cli import app
-from selfsurf.scripts.terminal.configuration import absolute
+from selfsurf.scripts.terminal.arguments import read_set
+from selfsurf.scripts.terminal.configuration import absolute, resolved
 
 TASK = "MiniWoB/click-test-v0"
 
@@ -123,6 +124,33 @@ def test_settings_of_training_are_known_by_name(home: Path) -> None:
     assert "selfsurf.toml:1: set: there is no setting learning_rat; did you mean learning_rate?" in said(result)
     file.write_text("[train.set]\nlearning_rate = 1\n'rollouts.workers' = 1")
     assert CliRunner().invoke(app, ["config", "show"]).exit_code == 0
+
+
+def test_a_specification_stands_for_what_a_file_wants_otherwise(home: Path) -> None:
+    (home / "work" / "shop" / "selfsurf.toml").write_text('[run]\nspec = "mug.toml"\nagent = "oracle"')
+    result = CliRunner().invoke(app, ["run", "--task", TASK, "--name", "first"])
+    assert result.exit_code == 0, result.output
+    (home / "work" / "shop" / "selfsurf.toml").write_text(f'[run]\ntask = "{TASK}"\nagent = "random"')
+    refused = CliRunner().invoke(app, ["run", "--spec", "mug.toml"])
+    assert (refused.exit_code, "mug.toml can't be read" in said(refused)) == (2, True), refused.output
+
+
+@pytest.mark.parametrize(
+    ("given", "joined"),
+    [
+        ((), {"workers": 2, "engine": "5"}),
+        (("rollouts.workers=4",), {"workers": 4, "engine": "5"}),
+        (('rollouts={"workers": 4}',), {"workers": 4}),
+    ],
+)
+def test_a_group_of_settings_is_joined_name_by_name(home: Path, given: tuple[str, ...], joined: Any) -> None:
+    file = home / "work" / "shop" / "selfsurf.toml"
+    file.write_text('[train.set]\nrollouts.workers = 2\nrollouts.engine = "5"')
+    found = resolved("train", {"set": given} if given else {})["set"].value
+    assert read_set(found)["rollouts"] == joined
+    file.write_text("[train.set.rollouts]\nworker = 2")
+    refused = CliRunner().invoke(app, ["config", "show"])
+    assert (refused.exit_code, "did you mean rollouts.workers?" in said(refused)) == (2, True), refused.output
 
 
 def test_what_is_kept_of_options_means_the_same_in_any_folder(home: Path) -> None:
