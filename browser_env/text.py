@@ -26,6 +26,11 @@ def visible(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _HIDDEN.sub(_escape, text)
 
 
+def visible_lines(text: str) -> str:
+    """Return a text as `visible` has it, line by line."""
+    return "\n".join(map(visible, text.splitlines()))
+
+
 def _escape(match: re.Match[str]) -> str:
     units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))

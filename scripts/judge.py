@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from selfsurf.browser_env.text import one_line
+from selfsurf.browser_env.text import one_line, visible
 from selfsurf.scripts.terminal.agent_options import checked_options, read_options
 from selfsurf.scripts.terminal.arguments import Model, Set
 from selfsurf.scripts.terminal.command import Arguments, command
@@ -55,7 +55,7 @@ def main(settings: Settings) -> int:
         if not settings.as_json:
             force, by_judge = row["in_force"] or "", str(row["in_force"]).endswith(" by judge")
             force = f" [in force: {force}]" * bool(force and not by_judge)
-            print(f"{row['says']:<8} {folder}: {one_line(row['why'])}{force}")
+            print(f"{row['says']:<8} {folder}: {visible(one_line(row['why']))}{force}")
     counts = dict(Counter(row["says"] for row in rows))
     if settings.as_json:
         print(json.dumps({"episodes": rows, "counts": counts}))

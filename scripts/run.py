@@ -16,7 +16,7 @@ from pydantic import Field
 
 from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result, Step, Watch, make_decider
 from selfsurf.browser_env.errors import traceback_of
-from selfsurf.browser_env.text import visible
+from selfsurf.browser_env.text import visible_lines
 from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, offered, read_options, refusals
 from selfsurf.scripts.terminal.arguments import (
     Agent,
@@ -426,7 +426,7 @@ class _Attempt(Watch):
                 show_error(error, ended.traceback)
             why = "".join(f"\n{found}: {what}" for found, what in _not_met(self.task, ended.score))
             why += cached_line(cached) if cached else ""
-            answer = "\n".join(map(visible, ended.answer.splitlines()))  # a page may have written it
+            answer = visible_lines(ended.answer)  # a page may have written it
             print(f"{ended.outcome}. {answer}".strip() + f"{why}\nEpisode: {self.writer.folder}", flush=True)
             after()
         if interrupts.seen:

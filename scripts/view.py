@@ -16,7 +16,7 @@ from rich.table import Table
 
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
 from selfsurf.browser_env.record.verdict import Mark, Verdict, marks_of, verdict_of
-from selfsurf.browser_env.text import one_line
+from selfsurf.browser_env.text import one_line, visible_lines
 from selfsurf.scripts.terminal.arguments import Json
 from selfsurf.scripts.terminal.console import tail
 
@@ -47,8 +47,13 @@ def main(
         console.print(_step(step, full))
     console.print(_end(found.meta, full, verdict, marks), soft_wrap=True)
     for damage in damages:
-        console.print(f"[red]damage[/]   {escape(damage)}", soft_wrap=True)
+        console.print(f"[red]damage[/]   {_shown(damage)}", soft_wrap=True)
     return int(bool(damages))
+
+
+def _shown(text: str) -> str:
+    """Return a text of a page, a model or whoever wrote the episode as markup that moves no cursor."""
+    return escape(visible_lines(text))
 
 
 def _near(path: Path) -> str:
@@ -63,20 +68,20 @@ def _head(meta: dict[str, Any]) -> Table:
     for key in ("episode_id", "env_id", "seed", "goal", "agent", "model", "adapter", "tags", "traceId"):
         if meta[key] not in (None, "", []):
             value = ", ".join(meta[key]) if key == "tags" else str(meta[key])
-            table.add_row(f"[bold]{key.replace('_', ' ')}[/]", escape(value))
+            table.add_row(f"[bold]{key.replace('_', ' ')}[/]", _shown(value))
     return table
 
 
 def _step(step: dict[str, Any], full: bool, lines: int = 15) -> Panel:
     page = step["observation"].get("dom", "").splitlines()
     shown = page if full else page[:lines]
-    body = [escape(line) for line in shown]
+    body = [_shown(line) for line in shown]
     if len(page) > len(shown):
         body.append(f"[dim]... {len(page) - len(shown)} more lines (--full)[/]")
     body.append("")
 
     def say(label: str, style: str, text: str, more: str = "") -> None:
-        body.append(f"[{style}]{label:<8}[/] {escape(text)}" + f"  [dim]{escape(more)}[/]" * bool(more))
+        body.append(f"[{style}]{label:<8}[/] {_shown(text)}" + f"  [dim]{_shown(more)}[/]" * bool(more))
 
     for action in step["actions"]:
         text = action["unreadable"] if "unreadable" in action else json.dumps(action, ensure_ascii=False)
@@ -104,7 +109,7 @@ def _step(step: dict[str, Any], full: bool, lines: int = 15) -> Panel:
         say("event", "cyan", event)
     timing = step["timing"]
     colour = COLOURS.get(step["outcome"], "blue")
-    end = f"reward {step['reward']:g}, [{colour}]{step['outcome']}[/], {timing.get('total', 0):.0f} ms"
+    end = f"reward {step['reward']:g}, [{colour}]{_shown(step['outcome'])}[/], {timing.get('total', 0):.0f} ms"
     return Panel(
         "\n".join(body), title=f"step {step['step']}", subtitle=end, title_align="left", subtitle_align="right"
     )
@@ -117,7 +122,7 @@ def _count(steps: int | None) -> str:
 def _end(meta: dict[str, Any], full: bool, verdict: Verdict | None, marks: list[Mark]) -> str:
     colour = COLOURS.get(meta["outcome"], "blue")
     totals = meta["totals"]
-    text = f"[{colour} bold]{meta['outcome']}[/] after {_count(totals.get('steps'))}"
+    text = f"[{colour} bold]{_shown(meta['outcome'])}[/] after {_count(totals.get('steps'))}"
     text += f", reward {totals.get('reward', 0):g}"
     teaches = verdict is not None and verdict.solved
     if meta["outcome"] == "env_error":
@@ -132,9 +137,9 @@ def _end(meta: dict[str, Any], full: bool, verdict: Verdict | None, marks: list[
         mark = next((one for one in reversed(marks) if verdict is not None and one.when == verdict.when), None)
         who = f" ({mark.who})" if mark is not None and mark.who else ""
         said = f"{verdict.says} by {verdict.by}{who}: {verdict.why}" if verdict is not None else "unknown"
-        text += f"\n[bold]verdict[/]  {escape(one_line(said).removesuffix(':'))}"
+        text += f"\n[bold]verdict[/]  {_shown(one_line(said).removesuffix(':'))}"
     if meta["outcome_detail"]:
-        text += f"\n[red]reason[/]   {escape(meta['outcome_detail'])}"
+        text += f"\n[red]reason[/]   {_shown(meta['outcome_detail'])}"
     if meta["traceback"]:
-        text += f"\n[dim]{escape(meta['traceback'].rstrip() if full else tail(meta['traceback']))}[/]"
+        text += f"\n[dim]{_shown(meta['traceback'].rstrip() if full else tail(meta['traceback']))}[/]"
     return text

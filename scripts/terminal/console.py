@@ -17,6 +17,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from selfsurf.browser_env.text import visible_lines
+
 console = Console(stderr=True)
 """Progress and remarks go to the error stream; results go to the output."""
 
@@ -141,9 +143,9 @@ def remarks(package: str) -> Iterator[None]:
 
 def show_error(text: str, trace: str = "") -> None:
     """Show what went wrong, and the end of the traceback behind it."""
-    console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+    console.print(visible_lines(text), style="red", markup=False, highlight=False, soft_wrap=True)
     if trace:
-        console.print(tail(trace), style="dim", markup=False, highlight=False, soft_wrap=True)
+        console.print(visible_lines(tail(trace)), style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def tail(trace: str) -> str:

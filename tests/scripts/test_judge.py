@@ -9,7 +9,7 @@ from selfsurf.agents.judging.interpret import GoalInterpreter
 from selfsurf.agents.judging.judge import read_rubric
 from selfsurf.agents.policy import Completion
 from selfsurf.browser_env.goal.spec import SpecError, read_spec
-from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter
+from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter, change_meta
 from selfsurf.browser_env.record.verdict import marks_of, verdict_of
 from selfsurf.scripts.cli import app
 from selfsurf.sdft.measure.statistics import Confusion
@@ -77,6 +77,11 @@ def test_an_episode_of_another_goal_is_not_judged_by_a_specification(folder):
     result = selfsurf("judge", folder / "open", "--spec", folder / "other.toml", "--json")
     (row,) = json.loads(result.stdout)["episodes"]
     assert (row["says"], "of another goal, 'Press Stop.', not 'Press Go.'" in row["why"]) == ("unknown", True)
+
+
+def test_why_an_episode_was_judged_so_moves_no_cursor(folder):
+    change_meta(folder / "open", lambda meta: meta.update(outcome="env_error", outcome_detail="\x1b[2Jgone"))
+    assert "failed: \\u001b[2Jgone" in selfsurf("judge", folder / "open").output
 
 
 def test_a_run_says_which_criterion_was_missed(folder):

@@ -59,6 +59,23 @@ def test_view_shows_what_ended_an_episode(episode):
     assert meta["outcome_detail"] in result.output
 
 
+def test_what_others_wrote_moves_no_cursor(episode):
+    steps = episode / "steps.jsonl"
+    step, sly = json.loads(steps.read_text()), "\x1b[2J\u202e\nnext"
+    step["observation"]["dom"] += f"\n{sly}"
+    completion = {"text": sly, "error": sly, "token_ids": [1], "logprobs": [-1.0]}
+    step |= {"completions": [completion], "questions": [{"question": sly, "answer": sly}], "error": sly}
+    steps.write_text(json.dumps(step) + "\n")
+    meta = json.loads((episode / "episode.json").read_text())
+    meta |= {"goal": sly, "outcome_detail": sly, "traceback": sly}
+    (episode / "episode.json").write_text(json.dumps(meta))
+    shown = CliRunner().invoke(app, ["view", str(episode)]).output
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert shown.count("\\u001b[2J\\u202e") == 9
+    assert "next" in shown.split()
+
+
 def test_view_of_a_damaged_episode_fails(episode):
     lines = episode / "steps.jsonl"
     lines.write_bytes(b"\xff" + lines.read_bytes())
