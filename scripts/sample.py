@@ -67,7 +67,7 @@ def _accept(settings: Settings, known: list) -> int:  # type: ignore[type-arg]
     for name in settings.accept:
         if name not in named:
             raise typer.BadParameter(f"--accept {name}: {settings.out} has {', '.join(named) or 'no candidates'}.")
-    files = [str(sampled.accept(named[name], settings.into)) for name in settings.accept]
+    files = [str(path) for path in sampled.accept([named[name] for name in settings.accept], settings.into)]
     sampled.write_candidates(settings.out, [one for one in known if one.name not in settings.accept])
     print(json.dumps({"accepted": files}) if settings.as_json else "\n".join(files))
     return 0

@@ -58,6 +58,8 @@ class Candidate:
     """How many of these were judged solved."""
     alike: list[str] = field(default_factory=list)
     """What it is compared by: words of the goal, and what was done."""
+    runs: list[str] = field(default_factory=list)
+    """Those that were counted, each by its episode's id and when it began."""
 
 
 @dataclass
@@ -77,20 +79,26 @@ def sample(episodes: Iterable[Episode], known: Sequence[Candidate] = ()) -> Samp
         EpisodeError: one can't be read.
     """
     found = Sampled(list(known))
+    counted = {run for one in known for run in one.runs}
     for episode in episodes:
         one = _candidate(episode)
         if one is None:
             found.left_out += 1
             continue
+        if counted & {*one.runs}:
+            found.duplicates += 1
+            continue
+        counted.update(one.runs)
         like = max(found.candidates, key=lambda each: _likeness(each, one), default=None)
         if like is None or _likeness(like, one) < ALIKE:
             found.candidates.append(one)
             continue
         found.duplicates += 1
         like.episodes += 1
-        if one.solved and not like.solved:
+        if one.solved and not like.solved and like.criteria == _asked(like.goal):  # else a person has corrected them
             like.criteria = one.criteria
         like.solved += one.solved
+        like.runs += one.runs
     return found
 
 
@@ -110,8 +118,15 @@ def _candidate(episode: Episode) -> Candidate | None:
     slug = "-".join(re.findall(r"[a-z0-9]+", goal.casefold())[:6])
     name = f"{slug}-{hashlib.sha256(f'{start} {goal}'.encode()).hexdigest()[:4]}"
     criteria = _criteria(episode, goal) if solved else []
-    asked = [{"question": f"Has this been done: {goal}"}]
-    return Candidate(name, goal, start, criteria or asked, solved=int(solved), alike=[start, *words, *done])
+    return Candidate(
+        name, goal, start, criteria or _asked(goal), solved=int(solved), alike=[start, *words, *done],
+        runs=[f"{episode.meta['episode_id']} {episode.meta['started']}"],
+    )  # fmt: skip
+
+
+def _asked(goal: str) -> list[dict[str, Any]]:
+    """The criteria of a goal where none can be proposed."""
+    return [{"question": f"Has this been done: {goal}"}]
 
 
 def _own_goal(env_id: str) -> bool:
@@ -175,12 +190,24 @@ def read_candidates(path: Path) -> list[Candidate]:
         raise SpecError(f"{path} does not hold candidates: {error}.") from None
 
 
-def accept(candidate: Candidate, folder: Path) -> Path:
-    """Make a candidate a scenario of the suite in a folder; return its specification's file.
+def accept(candidates: Iterable[Candidate], folder: Path) -> list[Path]:
+    """Make candidates scenarios of the suite in a folder, all or none; return their specifications' files.
 
     Raises:
-        SpecError: it can't be a specification, has something masked in it, or there is one of its name.
+        SpecError: one can't be a specification, has something masked in it, or there is one of its name.
     """
+    texts = {folder / f"{one.name}.toml": _accepted(one, folder) for one in candidates}
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, text in texts.items():
+        write_atomically(path, text)
+    suite = folder / "suite.py"
+    if not suite.exists():
+        write_atomically(suite, SUITE_FILE)
+    return list(texts)
+
+
+def _accepted(candidate: Candidate, folder: Path) -> str:
+    """Return a candidate's specification as TOML, if it can be accepted."""
     data = {"goal": candidate.goal, "start": candidate.start, "criteria": candidate.criteria}
     spec_of(data, candidate.name)
     if left := [mask for mask in MASKS if mask in json.dumps(data)]:
@@ -188,9 +215,4 @@ def accept(candidate: Candidate, folder: Path) -> Path:
     path = folder / f"{candidate.name}.toml"
     if path.exists():
         raise SpecError(f"{path} is there already; give the candidate another name.")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, as_toml(data) + "\n")
-    suite = folder / "suite.py"
-    if not suite.exists():
-        write_atomically(suite, SUITE_FILE)
-    return path
+    return as_toml(data) + "\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from selfsurf.browser_env.safety.redaction import masked
 from selfsurf.envs_registry.suites import load_suite
 from selfsurf.scripts.agents.healing import wrong_actions
 from selfsurf.scripts.cli import app
+from selfsurf.scripts.suite.sampled import Candidate, write_candidates
 from selfsurf.tasks.goal import GoalTask
 
 SPEC = """
@@ -49,7 +51,8 @@ def test_a_solved_run_is_played_again_without_its_agent(tmp_path: Path) -> None:
     assert (refused.exit_code, "broken.json" in refused.output, (tmp_path / "3").exists()) == (2, True, False)
 
 
-def test_real_runs_become_a_suite_that_a_person_has_read(tmp_path: Path) -> None:
+def subscribed(tmp_path: Path) -> Path:
+    """The episode of a run that was solved."""
     (tmp_path / "spec.toml").write_text(SPEC)
     (tmp_path / "agent.py").write_text(AGENT)
     page = "data:text/html,<button onclick=\"document.body.append('Welcome, reader')\">Subscribe</button>"
@@ -58,8 +61,19 @@ def test_real_runs_become_a_suite_that_a_person_has_read(tmp_path: Path) -> None
     assert json.loads(ran.stdout)["outcome"] == "solved", ran.output
     meta = tmp_path / "runs" / "1" / "episode.json"
     meta.write_text(json.dumps({**json.loads(meta.read_text()), "url": "https://letter.test/?token=abc123"}))
-    shutil.copytree(tmp_path / "runs" / "1", tmp_path / "runs" / "2")
+    return tmp_path / "runs" / "1"
 
+
+def copied(episode: Path, name: str, **meta: object) -> Path:
+    """Another run, which was like one."""
+    other = shutil.copytree(episode, episode.with_name(name))
+    whole = json.loads((other / "episode.json").read_text())
+    (other / "episode.json").write_text(json.dumps({**whole, "episode_id": name, **meta}))
+    return other
+
+
+def test_real_runs_become_a_suite_that_a_person_has_read(tmp_path: Path) -> None:
+    copied(subscribed(tmp_path), "2")
     out, into = tmp_path / "candidates.toml", tmp_path / "scenarios"
     said = json.loads(selfsurf("sample", tmp_path / "runs", "--out", out, "--json").stdout)
     (one,) = said["candidates"]
@@ -78,6 +92,35 @@ def test_real_runs_become_a_suite_that_a_person_has_read(tmp_path: Path) -> None
     assert made.goal == "Subscribe someone to the letter."
     assert read_spec(into / f"{one['name']}.toml").criteria[0].text == "Welcome, reader"
     assert "[[candidates]]" not in out.read_text()
+
+
+def test_what_a_person_has_corrected_stays_and_a_run_counts_once(tmp_path: Path) -> None:
+    solved, out = subscribed(tmp_path), tmp_path / "candidates.toml"
+    failed = copied(solved, "2", outcome="failed")
+
+    def sampled(*episodes: Path) -> tuple[int, int, object]:
+        (one,) = json.loads(selfsurf("sample", *episodes, "--out", out, "--json").stdout)["candidates"]
+        return one["episodes"], one["solved"], one["criteria"]
+
+    question = {"question": "Has this been done: Subscribe <email> to the letter."}
+    assert sampled(failed, failed) == (1, 0, [question])
+    drafted = out.read_text()
+    assert sampled(solved) == (2, 1, [{"text": "Welcome, reader"}])
+    out.write_text(drafted.replace(question["question"], "Is she welcome?"))
+    assert sampled(solved, failed) == (2, 1, [{"question": "Is she welcome?"}])
+    assert sampled(tmp_path / "runs") == (2, 1, [{"question": "Is she welcome?"}])
+
+
+def test_of_several_candidates_all_are_accepted_or_none(tmp_path: Path) -> None:
+    out, into = tmp_path / "candidates.toml", tmp_path / "scenarios"
+    good = Candidate("good", "Look.", "https://letter.test/", [{"text": "Welcome"}])
+    write_candidates(out, [good, replace(good, name="masked", goal="Mail <email>.")])
+    accept = ("sample", "--accept", "good", "--accept", "masked", "--out", out, "--into", into)
+    refused = selfsurf(*accept)
+    assert (refused.exit_code, "<email>" in refused.output, into.exists()) == (2, True, False)
+    out.write_text(out.read_text().replace("<email>", "Ada"))
+    assert selfsurf(*accept).exit_code == 0
+    assert sorted(path.name for path in into.iterdir()) == ["good.toml", "masked.toml", "suite.py"]
 
 
 def test_masked() -> None:
