@@ -43,8 +43,9 @@ class Settings(Arguments):
 def main(settings: Settings) -> int:
     """Mark episodes as solved, failed or unknown: a line each, and a summary.
 
-    Exit code 0: all were judged, whatever came of it; 1: some can't be read or changed, and were left out; 2: there is
-    no such specification, model or episode. A person's mark and a task's score stay in force.
+    Exit code 0: all were judged, whatever came of it; 1: some were left out, since they can't be read or changed
+    (damaged) or since the model could not answer (unjudged); 2: there is no such specification, model or episode. A
+    person's mark and a task's score stay in force.
     """
     folders = episodes_in(settings.episodes)
     spec, ask = _spec(settings), _judge(settings)
@@ -61,7 +62,7 @@ def main(settings: Settings) -> int:
         print(json.dumps({"episodes": rows, "counts": counts}))
     else:
         print(", ".join(f"{number} {says}" for says, number in sorted(counts.items())))
-    return int("damaged" in counts)
+    return int("damaged" in counts or "unjudged" in counts)
 
 
 def episodes_in(given: list[Path]) -> list[Path]:
@@ -130,6 +131,7 @@ def make_policy(name: str, options: dict[str, Any]) -> Policy:
 
 
 def _judged(folder: Path, spec: GoalSpec | None, ask: ModelJudge | None, *, dry: bool) -> dict[str, Any]:
+    from selfsurf.agents import PolicyError
     from selfsurf.browser_env.goal.evidence import evidence_of
     from selfsurf.browser_env.record.episode import Episode, EpisodeError
     from selfsurf.browser_env.record.verdict import Mark, mark_episode, verdict_of
@@ -148,10 +150,13 @@ def _judged(folder: Path, spec: GoalSpec | None, ask: ModelJudge | None, *, dry:
             why = f"the specification is of another goal, {spec.goal!r}, not {evidence.goal!r}"
         else:
             checker = checker_of(spec, episode.meta, ask)
-            judgement = checker.judge(evidence)
-            says, why, details = judgement.says, judgement.why, judgement.details()
+            try:
+                judgement = checker.judge(evidence)
+                says, why, details = judgement.says, judgement.why, judgement.details()
+            except PolicyError as error:
+                says, why = "unjudged", f"the model could not answer: {error}"
         who = ", ".join(filter(None, (spec.name if spec else "", ask.name if ask else "")))
-        if not dry:
+        if not dry and says != "unjudged":
             mark_episode(folder, Mark(says, "judge", why, who, details=details))  # type: ignore[arg-type]
         verdict = verdict_of(folder)
     except (EpisodeError, OSError) as error:

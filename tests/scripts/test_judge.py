@@ -9,7 +9,7 @@ from selfsurf.agents.judging.interpret import GoalInterpreter
 from selfsurf.agents.judging.judge import read_rubric
 from selfsurf.agents.policy import Completion
 from selfsurf.browser_env.goal.spec import SpecError, read_spec
-from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter, change_meta
+from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter, change_meta, write_manifest
 from selfsurf.browser_env.record.verdict import marks_of, verdict_of
 from selfsurf.scripts.cli import app
 from selfsurf.sdft.measure.statistics import Confusion
@@ -28,6 +28,28 @@ class Presser:
 
     def act(self, obs):
         return {"action": "click", "id": 1}
+"""
+
+FAILING = """
+from selfsurf.agents.policy import Completion, PolicyError
+
+class Failing:
+    name, guidance, sees_images, prompt_budget = "failing", "none", False, 4096
+    parameter_count = context_length = None
+    calls = 0
+
+    def complete(self, conversations, **options):
+        self.calls += 1
+        if self.calls == 1:
+            raise PolicyError("The server is overloaded.")
+        text = '{"outcome": "yes", "process": "good", "fault": "none", "why": "It is so."}'
+        return [Completion(text, [], [], [], None, "eos")]
+
+    def count_tokens(self, text):
+        return len(text)
+
+    def count_prompt_tokens(self, messages, prefill=""):
+        return 0
 """
 
 
@@ -119,6 +141,22 @@ def test_a_person_s_mark_stays_in_force(folder):
     assert "not to be learned from" not in seen
     (row,) = json.loads(selfsurf("judge", folder / "open", "--dry-run", "--json").stdout)["episodes"]
     assert row["in_force"] == "solved by judge"
+
+
+def test_an_episode_that_the_model_could_not_answer_for_is_left_unjudged(folder):
+    for name in ("a", "b"):
+        finished = shutil.copytree(folder / "open", folder / "finished" / name)
+        (step,) = map(json.loads, (finished / "steps.jsonl").read_text().splitlines())
+        step["actions"] = [{"action": "finish", "answer": "Done."}]
+        (finished / "steps.jsonl").write_text(json.dumps(step) + "\n")
+        write_manifest(finished)
+    (folder / "judge.py").write_text(FAILING)
+    result = selfsurf("judge", folder / "finished", "--judge", f"{folder / 'judge.py'}:Failing", "--json")
+    assert result.exit_code == 1, result.output
+    first, second = json.loads(result.stdout)["episodes"]
+    assert (first["says"], first["why"]) == ("unjudged", "the model could not answer: The server is overloaded.")
+    assert (second["says"], json.loads(result.stdout)["counts"]) == ("solved", {"unjudged": 1, "solved": 1})
+    assert (marks_of(Episode(folder / "finished" / "a")), verdict_of(folder / "finished" / "b").says) == ([], "solved")
 
 
 def test_damaged_episodes_are_named_and_left_out(folder):
