@@ -55,8 +55,10 @@ class Evidence:
 
     @property
     def acting(self) -> list[Moment]:
-        """The steps that did something to a page."""
-        return [one for one in self.moments if any(act.get("action") not in SAYS for act in one.actions)]
+        """The steps that did something to a page; one that failed did nothing."""
+        return [
+            one for one in self.moments if not one.error and any(act.get("action") not in SAYS for act in one.actions)
+        ]
 
 
 def evidence_of(episode: Episode) -> Evidence:

@@ -127,6 +127,31 @@ def test_what_an_episode_does_not_show_is_unknown(shop, tmp_path):
     assert "the page was not recorded" in SuccessChecker(spec).judge(evidence).why
 
 
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        {"action": {"kind": "click", "element": {"name": "Gift"}}},
+        {"element": {"role": "checkbox", "name": "Gift", "states": ["not checked"]}, "at": "before"},
+    ],
+)
+def test_a_failed_action_is_none_on_disk_either(shop, tmp_path, criterion):
+    spec = spec_of({"goal": "g", "start": shop, "criteria": [criterion, {"answer": "Done."}]}, "")
+    env = BrowserEnv(task=GoalTask(spec), screenshot=False)
+    try:
+        obs, _ = env.reset(seed=0)
+        writer = EpisodeWriter(tmp_path / "e", {"goal": obs["goal"]})
+        gift = next(one["id"] for one in obs["elements"] if one["name"] == "Gift")
+        clicks = [{"action": "click", "id": one} for one in (gift, 999)]
+        for action in (*clicks, {"action": "finish", "answer": "Done."}):
+            after, reward, _, _, info = env.step(action)
+            writer.step(obs, action, reward=reward, info=info, after=after)
+            obs = after
+        writer.finish(info["outcome"], trainable=True, after=obs)
+    finally:
+        env.close()
+    assert SuccessChecker(spec).judge(evidence_of(Episode(tmp_path / "e"))).says == info["outcome"] == "solved"
+
+
 def test_a_model_can_take_success_away_and_not_give_it(shop, tmp_path):
     _, episode, spec = played(shop, tmp_path, ("Gift", "Order"), "4711")
     asked, whole = [], evidence_of(episode)
