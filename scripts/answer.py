@@ -48,7 +48,14 @@ def main(
         raise typer.BadParameter("Its process lives: press Ctrl-C there, or send it a SIGTERM.")
     question = kept.question
     if question is not None:
-        text = text or (answer_on_page(question) if web else "")
+        if web and not text:
+            text = answer_on_page(question)
+            here = here or (kept.there and kept.hold())  # its process may have ended in the hours since
+            now = kept.question if kept.there else None
+            if now != question:
+                kept.let_go()
+                _say("It does not wait for that any more: your answer was not taken.", as_json, waiting=_public(now))
+                return 1
         if here and text:  # it is kept in case this process ends before the answer is taken; so may one be from before
             kept.bring_instead(question, text)
         elif here:
@@ -106,7 +113,8 @@ def _end(kept: KeptRun, episode: Episode, *, as_json: bool) -> int:
         writer, last, asked = EpisodeWriter.reopen(kept.folder, kept.journal()), end_of(episode), kept.question
         if last is not None:
             trainable = Outcome(last["outcome"]).trainable
-            writer.finish(last["outcome"], trainable=trainable, detail=last["outcome_detail"])
+            judged = _judged(last)
+            writer.finish(last["outcome"], trainable=trainable, detail=last["outcome_detail"], judged=judged)
         else:
             detail = f"Ended by the user, who was asked: {asked['text']}" if asked else "Ended by the user."
             writer.finish("stopped", trainable=False, detail=detail)
@@ -114,6 +122,12 @@ def _end(kept: KeptRun, episode: Episode, *, as_json: bool) -> int:
     outcome = Episode(kept.folder).meta["outcome"]
     _say(f"{outcome}.\nEpisode: {kept.folder}", as_json, outcome=outcome, episode=str(kept.folder))
     return 0
+
+
+def _judged(last: dict[str, Any]) -> bool:
+    """Has a specification judged an episode, by the step that has ended it? Nothing else judges a run that may wait."""
+    found = [one["found"] for one in last["score"].get("criteria", ())]
+    return "missed" in found or ("met" in found and "unknown" not in found)
 
 
 def _public(question: dict[str, Any] | None) -> dict[str, Any] | None:

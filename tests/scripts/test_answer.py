@@ -22,7 +22,8 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from selfsurf.browser_env.record.episode import Episode
+from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
+from selfsurf.browser_env.record.verdict import verdict_of
 from selfsurf.browser_env.session.detached import end_browser
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.waiting.kept import KeptRun
@@ -503,16 +504,83 @@ def test_a_terminal_answers(site: Any, kept: KeptRun, waiting: Any) -> None:
 @pytest.mark.slow
 def test_a_page_answers_and_only_who_has_its_address(kept: KeptRun, command: Any, waiting: Any) -> None:
     assert killed(waiting())
-    process = command("answer", kept.folder, "--web", "--json")
-    found = re.search(r"http://\S+", process.stderr.readline())
-    assert found is not None
-    address = found[0]
+    process, address = page_of(command, kept)
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(address[:-1])
     assert b"Which colour?" in urllib.request.urlopen(address).read()
-    urllib.request.urlopen(address, urllib.parse.urlencode({"text": "Blue."}).encode()).read()
+    send_to(address, "Blue.")
     assert end_of(process)["outcome"] == "stopped"
     assert steps_of(kept)[1]["questions"][0]["answer"] == "Blue."
+
+
+@pytest.mark.slow
+def test_the_process_ends_while_a_page_waits_for_its_answer(
+    site: Any, kept: KeptRun, command: Any, waiting: Any
+) -> None:
+    process = waiting()
+    answering, address = page_of(command, kept)
+    assert killed(process)
+    send_to(address, "Blue.")
+    assert (end_of(answering)["outcome"], site.done) == ("stopped", ["/done"])
+
+
+@pytest.mark.slow
+def test_a_page_answers_no_other_question_than_its_own(site: Any, kept: KeptRun, command: Any, waiting: Any) -> None:
+    waiting("Deleting")
+    answering, address = page_of(command, kept)
+    kept.bring(kept.question or {}, "Blue.")
+    assert until(lambda: "'Delete account'" in asks(kept), 20)
+    send_to(address, "yes")
+    out, err = answering.communicate(timeout=20)
+    assert (answering.returncode, "'Delete account'" in json.loads(out)["waiting"]["text"]) == (1, True), err
+    assert site.done == []
+
+
+def page_of(command: Any, kept: KeptRun) -> tuple[subprocess.Popen[str], str]:
+    """The process of an answer that is given on a page, and the page's address."""
+    process = command("answer", kept.folder, "--web", "--json")
+    found = re.search(r"http://\S+", process.stderr.readline())
+    assert found is not None
+    return process, found[0]
+
+
+def send_to(address: str, text: str) -> None:
+    """Answer on a page."""
+    urllib.request.urlopen(address, urllib.parse.urlencode({"text": text}).encode()).read()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "criteria", "says"),
+    [
+        ("infeasible", None, None),
+        ("timeout", None, None),
+        ("timeout", ["met", "unknown"], None),
+        ("timeout", ["missed", "unknown"], "failed"),
+        ("solved", ["met"], "solved"),
+    ],
+)
+def test_killed_behind_its_last_step_it_is_judged_by_a_specification_alone(
+    kept: KeptRun, outcome: str, criteria: list[str] | None, says: str | None
+) -> None:
+    begun = KeptRun.begin(kept.folder, "{}")
+    writer = EpisodeWriter(kept.folder, {"goal": "Do it."}, journal=begun.journal())
+    page: Any = {
+        "url": "",
+        "dom": "",
+        "elements": (),
+        "last_action": "",
+        "last_error": "",
+        "events": (),
+        "messages": (),
+    }
+    score = {} if criteria is None else {"criteria": [{"found": one} for one in criteria]}
+    info: Any = {"outcome": outcome, "score": score, "timing": {}}
+    writer.step(page, {"action": "finish"}, reward=0.0, info=info, after=page)
+    begun.let_go()
+    result = CliRunner().invoke(app, ["answer", str(kept.folder), "--json"])
+    assert (result.exit_code, json.loads(result.stdout)["outcome"]) == (0, outcome), result.output
+    verdict = verdict_of(kept.folder)
+    assert (verdict and verdict.says) == says
 
 
 @pytest.mark.slow
