@@ -156,7 +156,7 @@ async def select(targets: Targets, action: Select) -> str:
     answer = await targets.ask("select", id, options=list(action.options), number=targets.session.aim())
     _note_reverted(targets, id, answer)
     if "fill" in answer:
-        return await _fill(targets, answer["at"], answer["fill"])
+        return await _fill(targets, targets.in_frame_of(id, answer["at"]), answer["fill"])
     if "marked" in answer:
         await press_chord(targets, "Shift")  # toolbars for what is marked come with a key or the mouse
         return "keyboard"
@@ -178,7 +178,7 @@ async def _check_chosen(targets: Targets, id: int, options: Sequence[str]) -> No
     try:
         missing = (await targets.ask("notChosen", id, options=list(options)))["missing"]
         for one in missing if len(options) > 1 else ():
-            await click(targets, Click(id=one["id"], modifiers=("ControlOrMeta",)))
+            await click(targets, Click(id=targets.in_frame_of(id, one["id"]), modifiers=("ControlOrMeta",)))
         if missing and len(options) > 1:
             await targets.world(id).call("settle", frames=2, bound=CHOICE_BOUND * 1000)
             missing = (await targets.ask("notChosen", id, options=list(options)))["missing"]
@@ -215,7 +215,7 @@ async def _choose_once(targets: Targets, id: int, option: str) -> str:
             await press_chord(targets, "ArrowDown")
             found = await _once_there(targets, id, option)
         if not found.keys() & {"click", "done"} and found["text"]:
-            await _fill(targets, found["at"], option)
+            await _fill(targets, targets.in_frame_of(id, found["at"]), option)
             found = await _once_there(targets, id, option)
     if not found.keys() & {"click", "done"} and found["options"]:
         found = await _scrolled_to(targets, id, option, found)
@@ -250,12 +250,10 @@ async def _scrolled_to(targets: Targets, id: int, option: str, found: dict[str, 
 
 
 async def _press_option(targets: Targets, id: int, option: int) -> str:
-    if id in targets.foreign:
-        targets.foreign.setdefault(option, targets.foreign[id])
     session, world = targets.session, targets.world(id)
     for _ in range(PRESSES):  # a list that is unfolding moves under the mouse
         session.missed, session.stopped = "", False
-        way = await click(targets, Click(id=option))
+        way = await click(targets, Click(id=targets.in_frame_of(id, option)))
         session.note_missed(await world.call("missed"))
         if not session.stopped:
             break
@@ -288,7 +286,7 @@ async def upload(targets: Targets, action: Upload) -> str:
     if len(files) > 1 and not found["multiple"]:
         raise ActionError(f"Element {id} takes one file only.")
     if not files:
-        await targets.ask("clearFiles", found["input"])
+        await targets.ask("clearFiles", targets.in_frame_of(id, found["input"]))
         return "dom"
     world = targets.world(id)
     node = await world.call("node", id=found["input"])

@@ -67,7 +67,8 @@ async def type_text(targets: Targets, action: Type, at_once: bool = False) -> st
     parts = False
     if id is None:
         targets.note_focused()
-        if (await targets.tab.call("prepareFocused", text=action.text, number=targets.session.aim())).get("nothing"):
+        asked = {"text": action.text, "number": targets.session.aim()}
+        if "nothing" in await targets.call(targets.tab.main, "prepareFocused", **asked):
             targets.session.note("nothing has the focus: the keys went to the page")
     else:
         ready = await targets.ask("prepareType", id, text=action.text, number=targets.session.aim())

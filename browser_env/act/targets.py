@@ -55,12 +55,26 @@ class Targets:
         """Call an in-page method on an element; its refusal becomes an ActionError."""
         self.session.acted_in = world = self.world(id)
         try:
-            answer = await world.call(method, id=id, **arguments) or {}
+            answer = await self.call(world, method, id=id, **arguments)
         except ScriptError as error:
             raise ActionError(f"Element {id} can't be used. {error}", "blocked") from error
         if "error" in answer:
             raise refused(id, answer)
+        return answer
+
+    async def call(self, world: PageScript, method: str, **arguments: Any) -> dict[str, Any]:
+        """Call an in-page method that may give elements ids: no two of the episode have the same."""
+        answer = await world.call("withIds", name=method, firstId=self.session.next_id, **arguments)
+        self.session.next_id = max(self.session.next_id, answer.pop("nextId"))
         return dict(answer)
+
+    def in_frame_of(self, id: int, other: int) -> int:
+        """Return an id that the page gave when it was asked about the element `id`: the other is in the same frame."""
+        if id in self.foreign:
+            self.foreign[other] = self.foreign[id]
+        else:
+            self.foreign.pop(other, None)
+        return other
 
     async def locate(self, id: int, *, hover: bool = False, drop: bool = False) -> dict[str, Any]:
         """Return where the mouse reaches an element: `x`, `y` in the top frame, and what it is `covered` by, if it is.

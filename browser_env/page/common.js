@@ -62,6 +62,13 @@ function beginIds(first) {
   for (const told of onIds.splice(0)) Promise.resolve().then(told);
 }
 
+// Calls a method that may give out ids: they continue from those of the episode's other documents, as those there will
+// from `nextId`.
+function withIds({name, firstId, ...what}) {
+  beginIds(firstId);
+  return {...this[name](what), nextId};
+}
+
 function purge() {
   if (byId.size < purgeAt) return;
   for (const [id, el] of byId) if (!el.isConnected) byId.delete(id);

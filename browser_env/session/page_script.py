@@ -43,6 +43,7 @@ _METHODS = (
     "optionIn", "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines",
     "scrolledTo", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey", "keptKey",
     "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "checkLater", "notChosen", "pageText",
+    "withIds",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "stilled"})
@@ -169,7 +170,7 @@ class PageScript:
                 await self.wait(0.1 * attempt)
                 continue
             if "exceptionDetails" in answer:
-                raise ScriptError(f"The in-page script failed in {method}: {thrown(answer)}")
+                raise ScriptError(f"The in-page script failed in {arguments.get('name', method)}: {thrown(answer)}")
             return answer["result"] if method in _BY_REFERENCE else answer["result"].get("value")
         raise AssertionError("unreachable")
 

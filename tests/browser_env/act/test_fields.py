@@ -387,6 +387,37 @@ def test_a_combobox_around_its_field_is_searched(open_page, which):
     assert (obs["last_error"], value(env, "q.value")) == ("", "Parma")
 
 
+COLOUR = """<div id=c role=combobox tabindex=0 aria-label=Colour aria-expanded=false aria-controls=l>None</div>
+<div id=l role=listbox hidden><div role=option>Red</div><div role=option>Blue</div></div><script>
+c.onclick = () => { l.hidden = false; c.setAttribute('aria-expanded', true) }
+l.onclick = e => { l.hidden = true; c.textContent = e.target.textContent }</script>"""
+
+
+def test_an_option_that_appears_is_not_taken_for_an_element_of_another_sites_frame(open_page, by_name):
+    env, obs = open_page(
+        f"{COLOUR}<iframe src=http://other.test/ad.html></iframe>",
+        ad="""<button onclick="p.textContent='AD CLICKED'">Buy</button><p id=p>""",
+    )
+    obs, *_ = env.step({"action": "select", "id": by_name(obs, "Colour")["id"], "options": ["Red"]})
+    assert (value(env, "c.textContent"), obs["last_error"]) == ("Red", "")
+    assert "AD CLICKED" not in obs["page_text"]
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Colour")["id"]})
+    ids = [element["id"] for element in obs["elements"]]
+    assert len({*ids}) == len(ids) == 5, obs["dom"]
+
+
+def test_a_hidden_file_input_in_another_sites_frame_is_cleared(open_page, by_name, tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    env, obs = open_page(
+        "<iframe src=http://other.test/inner.html></iframe>",
+        inner="<button><input type=file hidden onchange='o.textContent = `${files.length} files`'>Pick</button><p id=o>",
+    )
+    id = by_name(obs, "Pick")["id"]
+    for files, text in ([str(tmp_path / "a.txt")], "1 files"), ([], "0 files"):
+        obs, *_ = env.step({"action": "upload", "id": id, "files": files})
+        assert (text in obs["page_text"], obs["last_error"]) == (True, "")
+
+
 def test_a_list_that_opens_without_being_said_to(open_page):
     env, _ = open_page(
         """<button role=combobox id=c aria-expanded=false aria-haspopup=listbox>None</button><script>
