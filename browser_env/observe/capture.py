@@ -17,7 +17,7 @@ from selfsurf.browser_env.observation import Tab as TabView
 from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.observe.outline import Line, element_line, quote, render
 from selfsurf.browser_env.observe.screenshot import decode_png
-from selfsurf.browser_env.session.page_script import PageScript, document_was_replaced
+from selfsurf.browser_env.session.page_script import PageScript, document_was_replaced, with_told
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.task import Viewport
@@ -172,7 +172,8 @@ class _Capture:
         looking = asyncio.gather(tab.told(review), self.meanwhile())
         await asyncio.sleep(0)  # both are pending now, and the screenshot is decoded meanwhile
         self.pixels = decode_png(png, self.viewport)
-        self.raw, _ = await looking
+        raw, _ = await looking
+        self.raw = with_told(raw, self.raw)
         return bool(self.raw["still"])
 
     async def _after_frames(self, settling: Settling) -> bool:
@@ -182,7 +183,7 @@ class _Capture:
         self._shot = self._shoot(settling=True)
         frames = settling.bounds.frames if tab.scripted else 0
         look = tab.main.observe("look", frames=frames, bound=settling.quiet_ms_left(), what=self.what)
-        self.raw = await tab.told(look)
+        self.raw = with_told(await tab.told(look), self.raw)
         # By the page's clock, or where that is held by ours: the pass follows the last frame.
         self.settled_at = began + self.raw["waited"] / 1000 if tab.time is None else max(began, tab.time.last_frame)
         return settling.is_over()

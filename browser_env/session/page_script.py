@@ -199,7 +199,7 @@ class PageScript:
         if raw["suspects"] and await self._open_roots():
             what = arguments.get("what", arguments)
             again = json.loads(well_formed_json(await self.call("observe", **what)))
-            raw.update(again)
+            raw.update(with_told(again, raw))
         return raw
 
     async def _open_roots(self) -> bool:
@@ -244,6 +244,13 @@ class PageScript:
                 return None
             self.frames[index] = node["node"]["frameId"]
         return self.frames[index]
+
+
+def with_told(raw: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Return a pass with what the one before it, if there was one, has told: what was read back is told only once."""
+    if not before:
+        return raw
+    return {**raw, "readBack": raw["readBack"] or before["readBack"], "refused": before["refused"] + raw["refused"]}
 
 
 def thrown(answer: dict[str, Any]) -> str:

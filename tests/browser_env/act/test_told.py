@@ -307,6 +307,31 @@ def test_what_was_lost_of_a_text_is_told(open_page, change, before, text, error,
     assert obs["events"] == ((event,) if event else ())
 
 
+AGAIN = {
+    "a change": "setTimeout(() => p.textContent = 'x', 5)",
+    "loading": "p.textContent = 'Loading...'; setTimeout(() => p.textContent = 'ok', 300)",
+    "a closed root": "const host = document.createElement('x-y'); p.append(host); host.attachShadow({mode: 'closed'}).innerHTML = '<b>in</b>'",
+}
+
+
+@pytest.mark.parametrize("screenshot", [True, False])
+@pytest.mark.parametrize("then", AGAIN.values(), ids=AGAIN)
+def test_what_was_lost_of_a_text_is_told_when_the_page_is_observed_again(open_page, then, screenshot):
+    page = f"<input aria-label=F id=f><p id=p>-</p><script>f.oninput = () => {{ f.value = f.value.slice(0, 3); {then} }}</script>"
+    env, _ = open_page(page, options={"screenshot": screenshot})
+    obs, *_ = env.step({"action": "fill", "id": 1, "text": "abcdef"})
+    assert obs["last_error"] == 'Element 1 holds another text now: "abc".'
+
+
+@pytest.mark.parametrize("then", AGAIN.values(), ids=AGAIN)
+def test_a_form_that_was_not_sent_is_told_when_the_page_is_observed_again(open_page, by_name, then):
+    env, obs = open_page(
+        f"<form><input aria-label=F id=f required><button>Go</button></form><p id=p></p><script>f.oninvalid = () => {{ {then} }}</script>"
+    )
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
+    assert list(obs["events"]) == ['form not sent: textbox "F": Please fill out this field.']
+
+
 def test_where_the_focus_went_while_a_text_was_typed_is_told(open_page, by_name):
     env, obs = open_page(
         "<input aria-label=X oninput='y.focus()'><input id=y aria-label=Y>",
