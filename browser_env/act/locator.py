@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from selfsurf.browser_env.act.selector import Step, parse_selector
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element
-from selfsurf.browser_env.session.page_script import read_script
+from selfsurf.browser_env.session.page_script import read_script, with_dom
 from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ async def _id_of(targets: Targets, frame: Frame, handle: ElementHandle) -> int:
 
 async def _way(targets: Targets, frame: Frame, handle: ElementHandle) -> tuple[list[Any], ForeignFrame | None]:
     """Return an element's path in the outermost document of its origin, and that document's frame (None: the top)."""
-    way = await handle.evaluate(read_script("path"))
+    way = await handle.evaluate(with_dom(read_script("path")))
     for _ in range(way["hops"]):
         frame = frame.parent_frame or frame
     if frame.parent_frame is None:

@@ -9,7 +9,7 @@ from typing import Any
 from selfsurf.browser_env.act.targets import Point, Targets
 from selfsurf.browser_env.actions import Click, Drag, Hover, Scroll
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.session.page_script import read_script
+from selfsurf.browser_env.session.page_script import read_script, with_dom
 
 _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8, "ControlOrMeta": 4 if sys.platform == "darwin" else 2}
 
@@ -198,6 +198,7 @@ async def scroll(targets: Targets, action: Scroll) -> str:
 
 async def _takes_wheel(targets: Targets, point: Point) -> bool:
     """Does the page listen to the wheel there, so that it may do something else than scroll?"""
-    asked = {"expression": f"({read_script('wheels')})({point[0]}, {point[1]})", "includeCommandLineAPI": True}
+    function = with_dom(read_script("wheels"))
+    asked = {"expression": f"({function})({point[0]}, {point[1]})", "includeCommandLineAPI": True}
     answer = await targets.tab.protocol.send("Runtime.evaluate", {**asked, "returnByValue": True})
     return answer["result"].get("value") is True

@@ -279,7 +279,7 @@ function find(id) {
 }
 
 const has = ({id}) => !find(id).error;
-function node({id}) { return find(id).el || null; }
+function node({id}) { return id === null ? document : find(id).el || null; }
 function forget() { ids = new WeakMap(); byId.clear(); nextId = 1; }
 
 // Frames whose documents can't be accessed from here, by number.

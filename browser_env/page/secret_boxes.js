@@ -1,7 +1,7 @@
 // Finds where a document shows a secret: boxes in CSS pixels of its own viewport. Runs in an isolated world, so the
 // page's scripts can't see the patterns. `patterns`: of secrets, found across elements. `kinds`: of what is private by
 // its kind, such as an e-mail address; found within a line of text; null if no such thing is looked for, and no field as
-// such either.
+// such either. Uses dom.js.
 
 (patterns, kinds) => {
   const INLINE = new Set(['a', 'abbr', 'b', 'bdi', 'code', 'em', 'font', 'i', 'label', 'mark', 's', 'small', 'span', 'strong', 'sub', 'sup', 'u', 'wbr']);
@@ -11,18 +11,18 @@
   const boxes = [];
 
   const shownBy = (el) => {
-    if (el.localName === 'select') return Array.from(el.selectedOptions, (o) => o.label).join(' ');
-    if (el.localName === 'input' || el.localName === 'textarea') return el.value || el.placeholder || '';
+    if (tagOf(el) === 'select' && el.selectedOptions) return Array.from(el.selectedOptions, (o) => o.label).join(' ');
+    if ((tagOf(el) === 'input' || tagOf(el) === 'textarea') && typeof el.value === 'string') return el.value || el.placeholder || '';
     return null;
   };
 
   function walk(node) {
-    for (const child of node.childNodes) {
-      if (child.nodeType === 3) { if (child.data) texts.push(child); continue; }
-      if (child.nodeType !== 1 || child.localName === 'script' || child.localName === 'style') continue;
+    for (const child of childrenOf(node)) {
+      if (typeOf(child) === 3) { if (child.data) texts.push(child); continue; }
+      if (typeOf(child) !== 1 || tagOf(child) === 'script' || tagOf(child) === 'style') continue;
       const value = shownBy(child);
       if (value !== null) { if (value) fields.push([child, value]); continue; }
-      if (child.shadowRoot) walk(child.shadowRoot);
+      if (shadowOf(child)) walk(shadowOf(child));
       walk(child);
     }
   }
@@ -49,9 +49,9 @@
 
   const add = (rect) => { if (rect.width && rect.height) boxes.push([rect.x, rect.y, rect.width, rect.height]); };
 
-  if (document.documentElement) walk(document.documentElement);
+  if (DOC.documentElement(document)) walk(DOC.documentElement(document));
   const mark = (parts) => (first, start, last, end) => {
-    const range = document.createRange();
+    const range = DOC.createRange(document);
     for (let i = first; i <= last; i++) {
       range.setStart(parts[i], i === first ? start : 0);
       range.setEnd(parts[i], i === last ? end : parts[i].data.length);
@@ -61,14 +61,14 @@
   search(patterns, texts, (text) => text.data, mark(texts));
   if (kinds) {
     let line = [], block = null;
-    const blockOf = (text) => { let el = text.parentElement; while (el && INLINE.has(el.localName)) el = el.parentElement; return el; };
+    const blockOf = (text) => { let el = parentOf(text); while (el && INLINE.has(tagOf(el))) el = parentOf(el); return el; };
     const finish = () => { search(kinds, line, (text) => text.data, mark(line)); line = []; };
     for (const text of texts) {
       const own = blockOf(text);
       if (own !== block) finish();
       block = own;
       line.push(text);
-      if (text.parentElement && text.parentElement.isContentEditable) add(text.parentElement.getBoundingClientRect());
+      if (parentOf(text)?.isContentEditable) add(rectOf(parentOf(text)));
     }
     finish();
     for (const [el, value] of fields) {

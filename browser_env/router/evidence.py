@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from selfsurf.browser_env.attempts.attempt import Evidence
 from selfsurf.browser_env.errors import reason
 from selfsurf.browser_env.safety.masking import Box, mask
-from selfsurf.browser_env.session.page_script import read_script
+from selfsurf.browser_env.session.page_script import read_script, with_dom
 
 if TYPE_CHECKING:
     from selfsurf.browser_env.session.devtools import ProtocolSession
@@ -117,7 +117,7 @@ def _painted(png: bytes, boxes: Sequence[Box], width: float) -> bytes:
 
 async def _around(sight: Sight) -> Any:
     """Return the DOM around the nodes concerned; around what has the focus, if none is named or left."""
-    function, found = read_script("around"), []
+    function, found = with_dom(read_script("around")), []
     for node in sight.nodes:
         try:
             resolved = await sight.protocol.send("DOM.resolveNode", {"backendNodeId": node})
@@ -133,7 +133,7 @@ async def _around(sight: Sight) -> Any:
         except Exception:  # it is no longer there
             sight.cut.append("The DOM around an element was left out: it is no longer on the page.")
     if not found:
-        found.append(await _evaluate(sight.protocol, f"({function})(document.activeElement || document.body)"))
+        found.append(await _evaluate(sight.protocol, f"({function})()"))
     kept = [one for one in found if one is not None]
     while kept and len(json.dumps(kept)) > DOM_BYTES:
         kept.pop()

@@ -6,12 +6,12 @@ from typing import Any
 
 from selfsurf.browser_env.actions import Click, Press, Type
 from selfsurf.browser_env.asking import WANTED, Asks, Program, Question, User, allows
-from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.errors import ActionError, ScriptError
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.safety.network import host_and_port
 from selfsurf.browser_env.safety.policy import ASK, Risk, Safety, refuse
 from selfsurf.browser_env.safety.risk import NO_SURROUNDINGS, Surroundings, assess, might_be_risky
-from selfsurf.browser_env.session.page_script import read_script
+from selfsurf.browser_env.session.page_script import read_script, thrown, with_dom
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.text import one_line
 
@@ -80,7 +80,10 @@ class Confirmer:
         element = target_of(action, observation)
         if not might_be_risky(action, element):
             return None
-        return assess(action, element, await _surroundings_of(tab, element, foreign))
+        around = await _surroundings_of(tab, element, foreign)
+        if around is None:
+            return assess(action, element) or Risk("unknown", "What is around it on the page could not be read.")
+        return assess(action, element, around)
 
     def answered(self, question: Question, said: str) -> None:
         """Take the user's answer to what `check` has asked.
@@ -129,17 +132,19 @@ def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
     return min(hit, key=order, default=None)
 
 
-async def _surroundings_of(tab: Tab, element: Element | None, foreign: dict[int, ForeignFrame]) -> Surroundings:
-    """Ask the page for the surroundings of an element, or of the focused one."""
+async def _surroundings_of(tab: Tab, element: Element | None, foreign: dict[int, ForeignFrame]) -> Surroundings | None:
+    """Ask the page for the surroundings of an element, or of the focused one; None if that fails on this page."""
     try:
         id = element["id"] if element is not None else None
         found = await _ask(tab, id, foreign, read_script("surroundings")) or {}
         return Surroundings(**{**found, "fields": tuple(found.get("fields", ()))})
+    except ScriptError:
+        return None  # the page may be made so
     except Exception:
         return NO_SURROUNDINGS  # it was removed, or the page hangs: the action itself will find out
 
 
-_ORIGIN = "function () { return (this.ownerDocument || this).defaultView.origin }"
+_ORIGIN = "function () { return DOC.defaultView(documentOf(this) || this).origin }"
 
 
 async def host_of(tab: Tab, id: int | None, foreign: dict[int, ForeignFrame]) -> str:
@@ -152,14 +157,17 @@ async def host_of(tab: Tab, id: int | None, foreign: dict[int, ForeignFrame]) ->
 
 
 async def _ask(tab: Tab, id: int | None, foreign: dict[int, ForeignFrame], function: str) -> Any:
-    """Call a function on an element, or on the tab's document, and return its result."""
+    """Call a function on an element, or on the tab's document, and return its result.
+
+    Raises:
+        ScriptError: it threw.
+    """
     world = foreign[id].world if id in foreign else tab.main
-    if id is None:
-        node = (await world.protocol.send("Runtime.evaluate", {"expression": "document"}))["result"]
-    else:
-        node = await world.call("node", id=id)
+    node = await world.call("node", id=id)
     answer = await world.protocol.send(
         "Runtime.callFunctionOn",
-        {"objectId": node["objectId"], "functionDeclaration": function, "returnByValue": True},
+        {"objectId": node["objectId"], "functionDeclaration": with_dom(function), "returnByValue": True},
     )
+    if "exceptionDetails" in answer:
+        raise ScriptError(thrown(answer))
     return answer["result"].get("value")

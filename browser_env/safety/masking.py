@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.browser_env.session.page_script import read_script
+from selfsurf.browser_env.session.page_script import read_script, with_dom
 from selfsurf.browser_env.session.tab import Tab
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ MASK_COLOUR = (128, 128, 128)
 _FRAME_BOUND = 2.0
 """Seconds for a frame of another process to answer; a hung frame shows nothing new."""
 
+_ANYWHERE = 1e5
+"""Pixels to the right and down that reach the end of any picture."""
 
 _CONTENT = """(e) => { const style = getComputedStyle(e);
 return [e.clientLeft + parseFloat(style.paddingLeft), e.clientTop + parseFloat(style.paddingTop)]; }"""
@@ -92,11 +94,13 @@ async def _in_frame(
         "Runtime.callFunctionOn",
         {
             "executionContextId": world["executionContextId"],
-            "functionDeclaration": read_script("secret_boxes"),
+            "functionDeclaration": with_dom(read_script("secret_boxes")),
             "arguments": [{"value": list(patterns)}, {"value": None if kinds is None else list(kinds)}],
             "returnByValue": True,
         },
     )
+    if "exceptionDetails" in answer:  # the page may be made so: a secret may be anywhere
+        return [(*offset, _ANYWHERE, _ANYWHERE)]
     found: list[Box] = answer["result"].get("value") or []
     return [(x + offset[0], y + offset[1], width, height) for x, y, width, height in found]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.safety.secrets import Secret
 
-RiskKind = Literal["purchase", "payment", "transfer", "delete", "send", "publish", "credentials"]
+RiskKind = Literal["purchase", "payment", "transfer", "delete", "send", "publish", "credentials", "unknown"]
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,11 @@ def read_script(name: str) -> str:
     return _BLANK.sub("", source)
 
 
+def with_dom(function: str) -> str:
+    """Return a function that is called by itself, for which the DOM access of `page/dom.js` is at hand."""
+    return f"function (...all) {{\n{read_script('dom')}\nreturn ({function}).apply(this, all);\n}}"
+
+
 @cache
 def script_source(extra: str = "", probe: str = PROBE) -> str:
     """Return the source of the in-page script: an expression, made of the files in `page/`.

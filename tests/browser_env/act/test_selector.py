@@ -155,3 +155,12 @@ def test_selectors_reach_into_frames(open_page):
     assert obs["page_text"].count("gone") == 3
     obs, *_ = env.step("page.frame_locator('#n').locator('p').click()")
     assert obs["last_error"] == ""
+
+
+@pytest.mark.parametrize("name", ["parentNode", "host"])
+def test_a_field_or_picture_named_like_a_property_hides_nothing(open_page, name):
+    env, _ = open_page(
+        f"<img name={name}><p>x</p><form><input type=hidden name={name}><button type=button onclick='document.title = 1'>Go</button></form>"
+    )
+    obs, *_ = env.step({"action": "click", "selector": "form > button"})
+    assert (obs["title"], obs["last_error"]) == ("1", "")

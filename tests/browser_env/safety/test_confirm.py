@@ -4,6 +4,8 @@ import time
 import pytest
 
 from selfsurf.browser_env import Safety
+from selfsurf.browser_env.safety import confirm
+from tests.in_page import value
 
 PAGE = """<button onclick="document.title = 'deleted'">Delete account</button><button onclick="document.title = 'read'">Read</button>
     <form onsubmit="document.title = 'paid'; return false"><input aria-label=Number autocomplete=cc-number><input aria-label=Name><button>Continue</button></form>
@@ -101,6 +103,40 @@ def test_without_a_callback_it_goes_ahead_and_info_says_so(open_page, by_name):
     }
     _, info = env.reset(seed=0)
     assert "risk" not in info
+
+
+@pytest.mark.parametrize("name", ["querySelector", "querySelectorAll", "getAttribute", "innerText"])
+def test_a_field_named_like_a_property_of_its_form_switches_nothing_off(asked, by_name, name):
+    env, obs, questions = asked(
+        False,
+        f"""<form role=dialog><h2>Sure?</h2><input autocomplete=cc-number aria-label=Number><input type=hidden name={name}>
+        <button>Continue</button></form>""",
+    )
+    for action in (
+        {"action": "click", "id": by_name(obs, "Continue")["id"]},
+        {"action": "press", "key": "Enter", "id": 1},
+    ):
+        obs, *_, info = env.step(action)
+        assert info["risk"]["kind"] == "purchase", obs["last_error"]
+    assert [kind for *_, kind, _ in questions] == ["purchase", "purchase"]
+
+
+def test_a_picture_named_like_a_property_of_the_document_switches_nothing_off(asked):
+    env, _, questions = asked(
+        True, '<img name=activeElement><form onsubmit="return false"><input autocomplete=cc-number id=n>'
+    )
+    value(env, "n.focus()")  # which the last observation doesn't show
+    env.step({"action": "press", "key": "Enter"})
+    assert [kind for *_, kind, _ in questions] == ["purchase"]
+
+
+def test_where_the_surroundings_can_not_be_read_it_is_asked(asked, by_name, monkeypatch):
+    monkeypatch.setattr(confirm, "read_script", lambda _: "function () { throw new Error('odd') }")
+    env, obs, questions = asked(False)
+    for name in ("Continue", "Delete account"):
+        obs, *_ = env.step({"action": "click", "id": by_name(obs, name)["id"]})
+        assert "did not allow" in obs["last_error"]
+    assert [kind for *_, kind, _ in questions] == ["unknown", "delete"]
 
 
 def test_frames_of_another_origin_are_looked_into(open_page, by_name):

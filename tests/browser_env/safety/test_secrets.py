@@ -9,6 +9,7 @@ from selfsurf.browser_env import Safety, Secret
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.safety.masking import MASK_COLOUR
 from selfsurf.browser_env.safety.secrets import Vault
+from tests.in_page import value
 
 VALUE = "hunter2/ä&x y"
 
@@ -130,6 +131,25 @@ def test_text_is_painted_in_frames_too(open_page):
     assert painted[305:318, 55:150].all()
     assert not painted[:95].any()
     assert painted.sum() < 2 * 30 * 250
+
+
+@pytest.mark.parametrize("name", ["childNodes", "nodeType"])
+def test_text_is_painted_in_a_form_with_a_field_named_like_its_property(private, name):
+    text = VALUE.replace("&", "&amp;")
+    _, obs = private(
+        f"<meta charset=utf-8><body style='margin:0;font:20px monospace'><form><input type=hidden name={name}>{text}</form>"
+    )
+    assert np.all(obs["screenshot"] == MASK_COLOUR, axis=2)[5:18, 5:150].all()
+
+
+def test_a_page_can_not_pretend_to_be_of_another_domain(open_page):
+    env, _ = open_page(
+        """<input id=i><iframe name=ownerDocument srcdoc="<a id=defaultView href=http://other.test/>x</a>"></iframe>""",
+        options={"safety": Safety(secrets={"pw": Secret("correct horse", domains=("other.test",))})},
+    )
+    value(env, "i.focus()")  # which the last observation doesn't show
+    obs, *_ = env.step({"action": "type", "text": "<secret:pw>"})
+    assert (value(env, "i.value"), obs["last_error"] != "") == ("", True)
 
 
 def test_unknown_placeholders_and_other_actions(private, by_name):
