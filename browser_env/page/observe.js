@@ -269,7 +269,8 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     if (kept && !near) {
       box = el.getBoundingClientRect();
       const top = box.top * at.sy + at.y, bottom = box.bottom * at.sy + at.y;
-      if ((top > height + band || bottom < -band) && (box.height || box.width) && !kept.has(el)) {
+      const solid = box.height || box.width && !el.firstElementChild && !rootOf(el);  // what is in a flat one may lie anywhere
+      if ((top > height + band || bottom < -band) && solid && !kept.has(el)) {
         const below = top > height + band;
         if (below || el.scrollHeight <= box.height + 1) { cut = true; return below ? BELOW : 0; }
       }
