@@ -319,7 +319,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       flush(depth);
       const shownRole = source ? roleOf(source) : tag === 'a' && role === 'generic' ? 'link' : role;
       const holds = shownRole === 'generic' && el.querySelector('a[href], button, input, select, textarea, [tabindex], [role]:not([role=presentation], [role=none], [role=img])') !== null;
-      const name = clip(nameOf(source || el, shownRole, !holds), 300);
+      const whole = nameOf(source || el, shownRole, !holds), name = clip(whole, 300);
       const value = valueOf(source || el, shownRole);
       if (inert) lines.push([depth, shownRole + (name ? ' ' + quoted(name) : '') + ' inert', -1, distanceOf(rect, at)]);
       else addElement(el, shownRole, depth, rect, at, name, value, source);
@@ -327,7 +327,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       if (tag === 'textarea' || tag === 'input') return 0;
       if (tag === 'canvas' || tag === 'video' || tag === 'audio') return 0;
       scrollLine(el, style, depth + 1, at, rect);
-      walk(el, depth + 1, clipped, quiet || name !== '' || role === 'textbox', style.cursor, inert, near, keepsSpace(style));
+      walk(el, depth + 1, clipped, quiet || role === 'textbox' || value !== '' && name !== '' || saysAll(whole, el, role, source), style.cursor, inert, near, keepsSpace(style));
       flush(depth + 1);
       if (block) words.push('\n');
       return 0;
@@ -347,13 +347,14 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
 
     if (visible && STRUCTURE.has(role) && !quiet && (boxed || contents)) {
       flush(depth);
-      const name = role === 'row' || role === 'cell' ? squeeze(el.getAttribute('aria-label') || '') : clip(nameOf(el, role, false), 300);
+      const row = role === 'row' || role === 'cell';
+      const whole = row ? squeeze(el.getAttribute('aria-label') || '') : nameOf(el, role, false), name = row ? whole : clip(whole, 300);
       const level = role === 'heading' ? ' level=' + (el.getAttribute('aria-level') || tag.slice(1) || 2) : '';
       const value = role === 'progressbar' || role === 'meter' ? ' value=' + quoted(clip(valueOf(el, role), LONGEST_LABEL)) : '';
       lines.push([depth, role + (name ? ' ' + quoted(name) : '') + value + level + (el.getAttribute('aria-busy') === 'true' ? ' busy' : ''), -1, distanceOf(rect, at)]);
       const before = lines.length;
       scrollLine(el, style, depth + 1, at, rect);
-      walkText(el, depth + 1, clipped, NAMED_BY_CONTENT.has(role) && name !== '', true, style, inert, near);
+      walkText(el, depth + 1, clipped, NAMED_BY_CONTENT.has(role) && saysAll(whole, el, role, null), true, style, inert, near);
       flush(depth + 1);
       fold(before, depth);
       if (block) words.push('\n');
@@ -374,6 +375,14 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     else if (text) text += ' ';
     if (block) { flush(depth); words.push('\n'); } else if (tag === 'br') text += ' ';
     return 0;
+  }
+
+  // Does its name say what is in it? One that the page gives it (aria-label) need not. The plain case costs no styles.
+  function saysAll(name, el, role, source) {
+    if (name === '') return false;
+    const all = name.toLowerCase(), own = rootOf(el) ? '' : textOf(el);
+    const says = (text) => all.includes(squeeze(text).toLowerCase());
+    return own.length < 1000 && /\S/.test(own) && says(own) || says(contentText(el, {elements: new Set([source]), length: 0, branch: role === 'treeitem'}));
   }
 
   // Walks the children of an element that says its text itself, with what its style adds to it.

@@ -8,3 +8,32 @@ def test_a_menu_in_a_flat_container_at_the_end_of_a_long_page_is_seen(open_page,
     env, obs = open_page(ROOT)
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "More")["id"]})
     assert by_name(obs, "Edit")["in_viewport"]
+
+
+NAMED = """<div role=table><div role=row aria-label="Press SPACE to select this row."><div role=cell>Alice</div><div role=cell>42</div></div></div>
+<a href=/p aria-label="Blue shirt"><span>Blue shirt</span> <span>$19.99</span></a><h2 aria-label=Sale>Now 50% off</h2>
+<table><tr><td aria-label=Price>$42</td></tr></table><button aria-label="Close it"><b>CLOSE</b></button><a href=/q>Plain <b>link</b></a>
+<div role=combobox tabindex=0 aria-label=Country>France</div><label><input type=checkbox hidden aria-label=Terms>I agree</label>"""
+
+
+def test_what_a_name_does_not_say_is_read_below_it(open_page):
+    _, obs = open_page(NAMED)
+    assert obs["dom"].splitlines() == [
+        "table",
+        '  row "Press SPACE to select this row."',
+        "    cell: Alice",
+        "    cell: 42",
+        '[1] link "Blue shirt"',
+        "  Blue shirt $19.99",
+        'heading "Sale" level=2',
+        "  Now 50% off",
+        "table",
+        "  row",
+        '    cell "Price"',
+        "      $42",
+        '[2] button "Close it"',
+        '[3] link "Plain link"',
+        '[4] combobox "Country" value="France"',
+        '[5] checkbox "Terms"',
+        "  I agree",
+    ]
