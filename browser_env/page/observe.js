@@ -401,6 +401,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
 
   // Is a label's control an element of its own? An output says its text, and what is not drawn is stood for by its label.
   function standsItself(control) {
+    if (getComputedStyle(control).visibility !== 'visible') return false;
     if (control.localName.includes('-')) return sized(control);
     if (!control.matches('button, input:not([type=hidden]), select, textarea')) return false;
     return sized(control) || control.getClientRects().length > 0 && ['checkbox', 'radio', 'file'].includes(control.type);

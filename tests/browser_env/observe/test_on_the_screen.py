@@ -37,3 +37,14 @@ def test_what_a_name_does_not_say_is_read_below_it(open_page):
         '[5] checkbox "Terms"',
         "  I agree",
     ]
+
+
+def test_a_box_that_is_hidden_behind_its_label_is_listed_and_ticked(open_page, by_name):
+    env, obs = open_page(
+        """<style>input { visibility: hidden } label::before { content: ''; display: inline-block; width: 14px; height: 14px; border: 1px solid }</style>
+        <p>Choose:</p><input type=checkbox id=a><label for=a style="cursor:pointer">I agree to the terms</label>""",
+    )
+    box = by_name(obs, "I agree to the terms")
+    assert (box["role"], box["tag"], box["states"]) == ("checkbox", "label", ())
+    obs, *_ = env.step({"action": "click", "id": box["id"]})
+    assert by_name(obs, "I agree to the terms")["states"] == ("checked",)
