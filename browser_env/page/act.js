@@ -12,7 +12,7 @@ const disabled = (el) => el.matches(':disabled') || el.closest('[aria-disabled=t
 function barred(el) {
   for (let node = el; node; node = parentAcross(node)) if (node.inert === true) return 'inert';
   for (let doc = el.ownerDocument, inner = el; doc; inner = holderOf(doc), doc = inner?.ownerDocument) {
-    const modal = Array.from(DOC.querySelectorAll(doc, 'dialog:modal')).pop();
+    const modal = topModal(doc);
     if (modal && !isInside(inner, modal) && !inner.closest('[popover]:popover-open')) return 'modal';
   }
   return null;

@@ -134,6 +134,18 @@ function slotAt(root, x, y) {
 }
 const slotted = DOC.createRange(document);
 
+// The modal dialog on top in a document or its shadow roots; null if there is none. Of several it is the last to be
+// opened, wherever it stands: what is hit tells, as all others are inert.
+function topModal(doc) {
+  const shadows = roots().filter((root) => typeOf(root) === 11 && root.ownerDocument === doc);
+  const open = [...DOC.querySelectorAll(doc, 'dialog:modal'), ...shadows.flatMap((root) => Array.from(root.querySelectorAll('dialog:modal')))];
+  const {innerWidth: w, innerHeight: h} = DOC.defaultView(doc);
+  for (const {left, top, width, height} of [new DOMRect(0, 0, w, h), ...open.map(rectOf)]) {
+    for (let el = deepest(doc, left + width / 2, top + height / 2); el; el = parentAcross(el)) if (tagOf(el) === 'dialog' && el.matches(':modal')) return el;
+  }
+  return open.pop() || null;
+}
+
 // Does a click at this point of the element's own document reach the element (or what stands for it)?
 function reaches(el, x, y) {
   const hit = deepest(el.ownerDocument, x, y);

@@ -563,11 +563,6 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     return `... the page goes on for ${above} px above and ${below} px below of what is here` + (more > 0 ? `, with about ${more} links and controls` : '');
   }
 
-  function topModal(doc) {
-    const open = DOC.querySelectorAll(doc, 'dialog:modal');
-    return open.length ? open[open.length - 1] : null;
-  }
-
   // A host with a closed shadow root looks like an element that draws something without having content.
   function suspect(el, tag, display, rect) {
     if (rootOf(el) || asked.get(el) === rect.height || suspects.length > 100) return;

@@ -186,6 +186,34 @@ def test_modal_dialogs_and_inert_parts(open_page):
     assert 'button "Asleep" inert' in obs["dom"]
 
 
+TWO = """<button>Behind</button><dialog id=a><button onclick="a.close(); document.title = 'deleted'">Yes</button></dialog>
+<dialog id=b><button onclick="a.showModal()">Delete</button></dialog><script>b.showModal()</script>"""
+
+
+def test_of_two_modal_dialogs_the_last_to_be_opened_takes_the_clicks(open_page, by_name):
+    env, obs = open_page(TWO)
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Delete")["id"]})
+    assert [element["name"] for element in obs["elements"]] == ["Yes"]
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Yes")["id"]})
+    assert (obs["title"], obs["last_error"]) == ("deleted", "")
+    assert [element["name"] for element in obs["elements"]] == ["Delete"]
+
+
+@pytest.mark.parametrize("mode", ["open", "closed"])
+def test_a_modal_dialog_in_a_shadow_root_blocks_the_rest(open_page, by_name, mode):
+    env, obs = open_page(
+        f"""<button onclick="ask.show()">Behind</button><x-ask id=ask></x-ask><script>customElements.define('x-ask', class extends HTMLElement {{
+        constructor() {{ super(); this.root = this.attachShadow({{mode: '{mode}'}});
+          this.root.innerHTML = '<dialog><button>Yes</button></dialog>'; }}
+        show() {{ this.root.firstChild.showModal(); }} }})</script>""",
+    )
+    behind = by_name(obs, "Behind")["id"]
+    obs, *_ = env.step({"action": "click", "id": behind})
+    assert [element["name"] for element in obs["elements"]] == ["Yes"]
+    obs, *_ = env.step({"action": "click", "id": behind})
+    assert "dialog" in obs["last_error"]
+
+
 def test_covered_clipped_scrolled_out_and_off_screen_are_told_apart(open_page, by_name):
     _, obs = open_page(
         """<div style="overflow:hidden;width:100px;height:30px;position:relative">
