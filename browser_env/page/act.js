@@ -603,13 +603,13 @@ function revertedFrom(el, values) {
 }
 
 function selectNative(el, options) {
-  const all = Array.from(el.options);
+  const all = Array.from(el.options), label = labelsIn(el);
   const wanted = [];
   for (const option of options) {
-    const meant = optionMeant(all, option, (o) => labelOf(o, el), (o) => o.value);
+    const meant = optionMeant(all, option, label, (o) => o.value);
     const alike = meant.length ? meant : all.filter((o) => textOfOption(o) === squeeze(option));
-    if (!alike.length) return {error: 'option', option, options: all.slice(0, 20).map((o) => labelOf(o, el))};
-    if (!meant.length && alike.length > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map((o) => labelOf(o, el))};
+    if (!alike.length) return {error: 'option', option, options: all.slice(0, 20).map(label)};
+    if (!meant.length && alike.length > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map(label)};
     if (new Set(alike.map((o) => o.value)).size > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map((o) => o.value)};
     const [match] = alike;
     if (match.disabled || groupOf(match)?.disabled) return {error: 'disabledOption', option};

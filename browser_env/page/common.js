@@ -95,11 +95,15 @@ const optionsOf = (el) => el.namespaceURI !== HTML ? [] : el.localName === 'sele
 const groupOf = (option) => option.parentElement?.localName === 'optgroup' ? option.parentElement : null;
 const textOfOption = (option) => squeeze(option.label || option.value);
 
-// An option's text, with its group's where another option has the same.
-function labelOf(option, list) {
-  const text = textOfOption(option), group = groupOf(option);
-  const same = group && Array.from(list.options || []).some((other) => other !== option && textOfOption(other) === text);
-  return same ? squeeze(group.label) + ' / ' + text : text;
+// What tells an option's text, with its group's where another option of the list has the same.
+function labelsIn(list) {
+  const counts = new Map();
+  const grouped = list.localName === 'select' && list.querySelector('optgroup') ? Array.from(list.options, textOfOption) : [];
+  for (const text of grouped) counts.set(text, (counts.get(text) || 0) + 1);
+  return (option) => {
+    const text = textOfOption(option), group = groupOf(option);
+    return group && counts.get(text) > 1 ? squeeze(group.label) + ' / ' + text : text;
+  };
 }
 
 function parentAcross(el) {

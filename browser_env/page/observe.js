@@ -148,7 +148,8 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const id = idOf(el);
     if (stamp) el.setAttribute('data-agent-id', String(id));
     const [shown, why] = visibility(source || el, rect, at);
-    const options = optionsOf(el).map((o) => clip(labelOf(o, el), LONGEST_LABEL));
+    const label = labelsIn(el);
+    const options = optionsOf(el).map((o) => clip(label(o), LONGEST_LABEL));
     written += name.length + Math.min(value.length, 1000);
     for (const option of options) written += option.length;
     const states = [...statesOf(source || el, role, why, focused), ...notesOf(source || el, role, name, value)];
