@@ -15,6 +15,7 @@ const parentOf = getter(Node.prototype, 'parentElement');
 const firstOf = getter(Node.prototype, 'firstChild');
 const nextOf = getter(Node.prototype, 'nextSibling');
 const textOf = getter(Node.prototype, 'textContent');
+const placeOf = method(Node.prototype, 'compareDocumentPosition');
 const treeOf = method(Node.prototype, 'getRootNode');
 const childrenOf = getter(Node.prototype, 'childNodes');
 const aboveOf = getter(Node.prototype, 'parentNode');

@@ -198,11 +198,14 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     }
     let child = firstOf(inner || node);
     const long = kept && !near && !inner && tagOf(node) !== 'form' && node.childElementCount > FLAT_LISTS;
-    if (long) { const first = firstNear(node.children, at); cut = cut || first !== node.firstElementChild; child = first; }
-    let far = 0;
+    const shown = long ? Array.from(kept).filter((el) => parentOf(el) === node) : [];
+    if (long) { const first = firstNear(node.children, shown, at); cut = cut || first !== node.firstElementChild; child = first; }
+    let far = 0, last = shown[0] || null;
+    for (const el of shown) if (follows(last, el)) last = el;
     for (; child; child = nextOf(child)) {
       if (step(child, depth, at, quiet, pointer, inert, near, keep) !== BELOW) far = 0;
-      else if (++far > 60 && long) break;
+      else if (++far > 60 && long && !last) break;
+      if (child === last) last = null;
     }
   }
 
@@ -246,8 +249,8 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     return range.getBoundingClientRect();
   }
 
-  // In a long list in flow, the first child near the viewport, by bisection.
-  function firstNear(children, at) {
+  // In a long list, the first child near the viewport: in flow by bisection; in columns one of those `shown` may be earlier.
+  function firstNear(children, shown, at) {
     let low = 0, high = children.length;
     while (high - low > 8) {
       const middle = (low + high) >> 1;
@@ -256,8 +259,16 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
       if (probe === high) { high = middle; continue; }
       if (children[probe].getBoundingClientRect().bottom * at.sy + at.y < -band) low = middle; else high = middle;
     }
-    return children[low];
+    let first = children[low];
+    for (const el of shown) if (follows(el, first)) first = el;
+    for (let el = first; el && isNear(el, at); el = el.previousElementSibling) first = el;
+    return first;
   }
+  const follows = (one, other) => (placeOf(one, other) & Node.DOCUMENT_POSITION_FOLLOWING) !== 0;
+  const isNear = (el, at) => {
+    const {top, bottom} = rectOf(el);
+    return bottom * at.sy + at.y >= -band && top * at.sy + at.y <= height + band;
+  };
 
   const BELOW = 1;
   const UNSEEN = 2;  // a `quiet` that ends where something is visible again

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from tests.processes import crowd
 
 MENU = "<div role=menu style='position:absolute;left:155px;top:155px;width:90px;height:80px'><button role=menuitem>Edit</button></div>"
@@ -68,3 +70,16 @@ def test_a_long_list_of_groups_is_read_in_little_time_and_equal_options_have_the
     obs, *_ = env.step({"action": "select", "id": part["id"], "options": ["G9 / Other"]})
     assert time.perf_counter() - start < 3 * crowd()  # quadratic time was 36 s
     assert obs["last_error"] == ""
+
+
+@pytest.mark.parametrize("style", ["columns: 2", "display: flex; flex-direction: column-reverse"])
+def test_a_long_list_is_seen_where_its_items_do_not_follow_each_other_downwards(open_page, style):
+    items = "".join(f"<li style='height:24px'><a href='#{i}'>Item {i}</a></li>" for i in range(400))
+    env, obs = open_page(f"<style>body, ul {{ margin: 0 }}</style><ul style='{style}'>{items}</ul>")
+    obs, *_ = env.step({"action": "scroll", "dy": 3000})
+    numbers = {int(one["name"].split()[1]) for one in obs["elements"] if one["in_viewport"]}
+    first = 3000 // 24
+    on_screen = range(first, first + 25)
+    assert numbers == (
+        {*on_screen, *(200 + i for i in on_screen)} if "columns" in style else {399 - i for i in on_screen}
+    )
