@@ -727,6 +727,14 @@ function scrollableAt(el) {
   return null;
 }
 
+// Does the viewport scroll, for a person too? The style that says so is the root's, or the body's where that says nothing.
+function viewportScrolls(root) {
+  const style = getComputedStyle(DOC.documentElement(document)), body = DOC.body(document);
+  const {overflowX, overflowY} = body && style.overflow === 'visible' ? getComputedStyle(body) : style;
+  const free = (overflow) => overflow !== 'hidden' && overflow !== 'clip';
+  return root.scrollHeight > root.clientHeight && free(overflowY) || root.scrollWidth > root.clientWidth && free(overflowX);
+}
+
 function scroll({id, dx, dy}) {
   let target = null;
   if (id !== null) {
@@ -737,8 +745,8 @@ function scroll({id, dx, dy}) {
     target = scrollableAt(el) || DOC.scrollingElement(el.ownerDocument);
   } else {
     const root = DOC.scrollingElement(document);
-    const free = root && (root.scrollHeight > root.clientHeight || root.scrollWidth > root.clientWidth);
-    target = free ? root : scrollableAt(deepest(document, innerWidth / 2, innerHeight / 2)) || root;
+    target = root && viewportScrolls(root) ? root : scrollableAt(deepest(document, innerWidth / 2, innerHeight / 2));
+    if (!target) return {moved: false};
   }
   const before = target.scrollLeft + ',' + target.scrollTop;
   target.scrollBy({left: dx, top: dy, behavior: 'instant'});

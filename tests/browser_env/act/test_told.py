@@ -99,6 +99,21 @@ def test_where_nothing_scrolls_it_is_told(open_page):
     assert "nothing scrolled" in obs["events"][0]
 
 
+@pytest.mark.parametrize("holder", ["body", "html"])
+def test_scrolling_under_an_overlay_leaves_the_page_that_it_holds_still(open_page, by_name, holder):
+    env, obs = open_page(
+        f"""<style>{holder} {{ overflow: hidden }}</style><p style="height:3000px">page</p>
+        <div style="position:fixed;inset:0;background:white"><div id=list style="height:400px;overflow:auto"><p style="height:900px">a</p></div>
+        <button onclick="list.remove()">Shorten</button></div>""",
+    )
+    obs, *_ = env.step({"action": "scroll", "dy": 120})
+    assert [value(env, "list.scrollTop"), value(env, "scrollY")] == [120, 0]
+    env.step({"action": "click", "id": by_name(obs, "Shorten")["id"]})
+    obs, *_ = env.step({"action": "scroll", "dy": 120})
+    assert value(env, "scrollY") == 0
+    assert any(event.startswith("nothing scrolled") for event in obs["events"])
+
+
 def test_a_map_that_draws_is_not_told_of(open_page):
     env, _ = open_page("<canvas width=800 height=600 onwheel='window.c = event.deltaY'></canvas>")
     obs, *_ = env.step({"action": "scroll", "dy": 120})
