@@ -603,7 +603,7 @@ function revertedFrom(el, values) {
 }
 
 function selectNative(el, options) {
-  const all = Array.from(el.options), label = labelsIn(el);
+  const all = optionsOf(el), label = labelsIn(el);
   const wanted = [];
   for (const option of options) {
     const meant = optionMeant(all, option, label, (o) => o.value);
@@ -618,7 +618,7 @@ function selectNative(el, options) {
   if (wanted.length > 1 && !el.multiple) return {error: 'single'};
   show(el);
   el.focus();
-  for (const option of all) if (option.selected !== wanted.includes(option)) option.selected = wanted.includes(option);
+  for (const option of el.options) if (option.selected !== wanted.includes(option)) option.selected = wanted.includes(option);
   fire(el, 'input', 'change');
   return {done: true, ...revertedFrom(el, wanted.map((option) => option.value))};
 }

@@ -90,15 +90,16 @@ function drops(el) {
   return !dispatch(el, new Event(probe + '-drop', CLICK_PROBE));
 }
 
-// The options of a list or of a field with suggestions.
-const optionsOf = (el) => el.namespaceURI !== HTML ? [] : el.localName === 'select' ? Array.from(el.options) : el.localName === 'input' && el.list ? Array.from(el.list.options) : [];
+// The options of a list, but for those that the page has taken out of it, or of a field with suggestions.
+const optionsOf = (el) => el.namespaceURI !== HTML ? [] : el.localName === 'select' ? Array.from(el.options).filter(isInList) : el.localName === 'input' && el.list ? Array.from(el.list.options) : [];
+const isInList = (option) => getComputedStyle(option).display !== 'none' && !(groupOf(option) && getComputedStyle(groupOf(option)).display === 'none');
 const groupOf = (option) => option.parentElement?.localName === 'optgroup' ? option.parentElement : null;
 const textOfOption = (option) => squeeze(option.label || option.value);
 
 // What tells an option's text, with its group's where another option of the list has the same.
 function labelsIn(list) {
   const counts = new Map();
-  const grouped = list.localName === 'select' && list.querySelector('optgroup') ? Array.from(list.options, textOfOption) : [];
+  const grouped = list.localName === 'select' && list.querySelector('optgroup') ? optionsOf(list).map(textOfOption) : [];
   for (const text of grouped) counts.set(text, (counts.get(text) || 0) + 1);
   return (option) => {
     const text = textOfOption(option), group = groupOf(option);

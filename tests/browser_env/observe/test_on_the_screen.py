@@ -83,3 +83,17 @@ def test_a_long_list_is_seen_where_its_items_do_not_follow_each_other_downwards(
     assert numbers == (
         {*on_screen, *(200 + i for i in on_screen)} if "columns" in style else {399 - i for i in on_screen}
     )
+
+
+@pytest.mark.parametrize("kind", ["", "size=4"])
+def test_options_that_the_page_has_taken_out_of_a_list_are_not_offered(open_page, by_name, kind):
+    env, obs = open_page(
+        f"""<style>.gone {{ display: none }}</style><label for=s>Size</label><select id=s {kind}><option hidden selected>Choose</option><option>S</option>
+        <option class=gone>M</option><optgroup class=gone label=Old><option>L</option></optgroup><optgroup label=New><option>L</option></optgroup></select>""",
+    )
+    size = by_name(obs, "Size")
+    assert (size["value"], size["options"]) == ("Choose", ("S", "L"))
+    obs, *_ = env.step({"action": "select", "id": size["id"], "options": ["M"]})
+    assert obs["last_error"]
+    obs, *_ = env.step({"action": "select", "id": size["id"], "options": ["L"]})
+    assert (obs["last_error"], by_name(obs, "Size")["value"]) == ("", "L")
