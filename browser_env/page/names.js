@@ -223,8 +223,9 @@ function valueOf(el, role) {
 function statesOf(el, role, extra, focused) {
   const out = [];
   const aria = (name) => el.getAttribute('aria-' + name);
-  if (el.checked === true && (el.type === 'checkbox' || el.type === 'radio') || aria('checked') === 'true') out.push('checked');
-  if (aria('checked') === 'mixed' || el.indeterminate) out.push('mixed');
+  const native = el.localName === 'input' && (el.type === 'checkbox' || el.type === 'radio');  // what it shows counts, not ARIA
+  if (native ? el.checked : aria('checked') === 'true') out.push('checked');
+  if (native ? el.indeterminate : aria('checked') === 'mixed') out.push('mixed');
   if (aria('selected') === 'true' || (el.localName === 'option' && el.selected) || el.classList.contains('selected')) out.push('selected');
   if (aria('pressed') === 'true') out.push('pressed');
   if (aria('pressed') === 'mixed') out.push('mixed');

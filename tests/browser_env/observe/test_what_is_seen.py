@@ -71,6 +71,16 @@ def test_states(open_page, by_name):
     assert 'option "S" disabled' in obs["dom"]
 
 
+def test_a_native_box_is_ticked_if_it_shows_so_whatever_its_attributes_say(open_page, by_name):
+    _, obs = open_page(
+        """<input type=checkbox aria-label=Off aria-checked=true><input type=radio aria-label=None aria-checked=mixed>
+        <input type=checkbox aria-label=On checked aria-checked=false><div role=checkbox tabindex=0 aria-label=Own aria-checked=true>o</div>
+        <input type=checkbox aria-label=Half id=h><script>h.indeterminate = true</script>""",
+    )
+    states = {one["name"]: one["states"] for one in obs["elements"]}
+    assert states == {"Off": (), "None": (), "On": ("checked",), "Own": ("checked",), "Half": ("mixed",)}
+
+
 def test_a_button_in_something_disabled_is_refused(open_page, by_name):
     env, obs = open_page("<div aria-disabled=true><button onclick='document.title=1'>Off</button></div>")
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "Off")["id"]})
