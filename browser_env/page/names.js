@@ -78,6 +78,8 @@ function embeddedText(child, seen) {
 
 // Does a closed <details> hide it?
 const isFolded = (el) => { const around = parentOf(el); return around?.localName === 'details' && around.open === false && el.localName !== 'summary'; };
+// Is it a closed <details> without a summary? The browser shows a line of its own for it.
+const isBareFold = (el) => el.localName === 'details' && el.open === false && !el.querySelector(':scope > summary');
 
 // The name of an element that another element's name refers to; it may be hidden.
 function referredText(el) {
@@ -187,6 +189,7 @@ function ownName(el, role, interactive) {
     if (text) return text;
   }
   const told = squeeze(el.title || el.placeholder || el.getAttribute('aria-placeholder') || '');
+  if (isBareFold(el)) return 'Details';
   return told || (interactive && role === 'generic' ? markupWords(el) : '');
 }
 
@@ -231,7 +234,7 @@ function statesOf(el, role, extra, focused) {
   if (aria('pressed') === 'mixed') out.push('mixed');
   const open = aria('expanded');
   if (open === 'true' || (el.localName === 'summary' && el.parentElement?.open)) out.push('expanded');
-  else if (open === 'false' || (el.localName === 'summary' && el.parentElement?.open === false)) out.push('collapsed');
+  else if (open === 'false' || isBareFold(el) || (el.localName === 'summary' && el.parentElement?.open === false)) out.push('collapsed');
   if (disabled(el)) out.push('disabled');
   if (el.readOnly === true && (el.localName === 'textarea' || TEXT_TYPES.has(el.type) || VALUE_TYPES.has(el.type)) ||
       aria('readonly') === 'true') out.push('readonly');

@@ -463,7 +463,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
   function canBeActedOn(el, tag, role, style, svgChild, hand) {
     if (tag === 'input') return el.type !== 'hidden';
     if (INTERACTIVE_ROLES.has(role) && role !== 'gridcell') return !(tag === 'option' && el.closest('select'));
-    if (tag === 'select' || tag === 'textarea' || tag === 'summary' || tag === 'area') return true;
+    if (tag === 'select' || tag === 'textarea' || tag === 'summary' || tag === 'area' || isBareFold(el)) return true;
     if ((tag === 'audio' || tag === 'video') && el.controls) return true;
     const tabindex = el.hasAttribute('tabindex');
     if (tabindex && el.tabIndex >= 0) return !el.shadowRoot?.delegatesFocus;

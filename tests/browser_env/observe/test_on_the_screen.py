@@ -97,3 +97,12 @@ def test_options_that_the_page_has_taken_out_of_a_list_are_not_offered(open_page
     assert obs["last_error"]
     obs, *_ = env.step({"action": "select", "id": size["id"], "options": ["L"]})
     assert (obs["last_error"], by_name(obs, "Size")["value"]) == ("", "L")
+
+
+def test_a_fold_without_a_summary_is_opened_by_the_browsers_own(open_page, by_name):
+    env, obs = open_page("<details><p>Inner</p><button>In</button></details><details open><p>Shown</p></details>")
+    fold = by_name(obs, "Details")
+    assert (fold["states"], "Inner" in obs["dom"], "Shown" in obs["dom"]) == (("collapsed",), False, True)
+    obs, *_, info = env.step({"action": "click", "id": fold["id"]})
+    assert (obs["last_error"], info["action_path"]) == ("", "mouse")
+    assert by_name(obs, "In")["in_viewport"]
