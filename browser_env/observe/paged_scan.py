@@ -19,7 +19,7 @@ from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.observe.capture import View, ViewOptions, capture
 from selfsurf.browser_env.observe.merge import Merger
-from selfsurf.browser_env.session.page_script import read_script
+from selfsurf.browser_env.session.page_script import read_script, with_dom
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame
 from selfsurf.browser_env.task import Viewport
@@ -172,7 +172,7 @@ class _Walk:
 
     async def begin(self) -> None:
         """Find the scroll container and its position."""
-        self._scroller = await self._tab.page.evaluate_handle(read_script("paged_scan"))
+        self._scroller = await self._tab.page.evaluate_handle(with_dom(read_script("paged_scan")))
         at = await self._measure()
         self._start, self._end = at["offset"], at["height"]
         left, top, width, height = (round(side) for side in at["area"])

@@ -79,14 +79,14 @@ function purge() {
 // any script of the page, answers by cancelling the event.
 const CLICK_PROBE = {cancelable: true, composed: true};
 function listens(el) {
-  if (anyClosed && hidden.has(el.getRootNode())) return el.hasAttribute('onclick');
+  if (anyClosed && hidden.has(treeOf(el))) return attributeOf(el, 'onclick') !== null;
   return !dispatch(el, new Event(probe, CLICK_PROBE));
 }
 const hidden = new WeakSet();
 
 // Does the element listen for what is dropped on it? Asked as above.
 function drops(el) {
-  if (anyClosed && hidden.has(el.getRootNode())) return el.hasAttribute('ondrop') || el.hasAttribute('ondragover');
+  if (anyClosed && hidden.has(treeOf(el))) return ['ondrop', 'ondragover'].some((name) => attributeOf(el, name) !== null);
   return !dispatch(el, new Event(probe + '-drop', CLICK_PROBE));
 }
 
@@ -162,9 +162,9 @@ const THUMB = 24;  // CSS pixels that a thumb is larger than the control in it, 
 
 // Is a click on `hit` meant for `el`? On its label, or on the thumb of a slider around an input that is clipped to nothing.
 function standsFor(hit, el) {
-  if (hit.closest?.('label')?.control === el) return true;
+  if (closestTo(hit, 'label')?.control === el) return true;
   if (el.localName !== 'input' || hit.localName === 'label' || !isInside(el, hit)) return false;
-  const inner = el.getBoundingClientRect(), outer = hit.getBoundingClientRect();
+  const inner = rectOf(el), outer = rectOf(hit);
   return outer.width <= inner.width + THUMB && outer.height <= inner.height + THUMB;
 }
 
@@ -177,7 +177,7 @@ function imageOf(area) {
 // An element's box, even if it has none itself; an image map's area gets its box from the image.
 function boxOf(el) {
   if (el.localName !== 'area') {
-    const box = el.getBoundingClientRect();
+    const box = rectOf(el);
     if (box.width || box.height || el.getClientRects().length || !el.firstChild) return box;
     const range = DOC.createRange(el.ownerDocument);  // it has no box itself (display: contents), but its content has
     range.selectNodeContents(el);

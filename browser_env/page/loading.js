@@ -20,12 +20,12 @@ function noteLoading(records) {
 let mutationsSeen = -1, tellingSeen = -1;
 function see() { [mutationsSeen, tellingSeen] = [counted(), telling]; }
 
-const animatedForEver = (el) => el.getAnimations({subtree: true}).some((one) => one.playState === 'running' && one.effect?.getTiming().iterations === Infinity);
+const animatedForEver = (el) => animationsOf(el, {subtree: true}).some((one) => one.playState === 'running' && one.effect?.getTiming().iterations === Infinity);
 
 // Does it turn like a spinner: small, fast and without an end? Larger and slower ones are ornaments.
 const TURNING = 'animateTransform[type=rotate][repeatCount=indefinite]';
 const SPINNER = {size: 64, turn: 3000};  // pixels; milliseconds
-function spins(el, animations = el.getAnimations({subtree: true}).filter((one) => one.effect?.target === el)) {
+function spins(el, animations = animationsOf(el, {subtree: true}).filter((one) => one.effect?.target === el)) {
   const isSmall = ({width, height}) => parseFloat(width) <= SPINNER.size && parseFloat(height) <= SPINNER.size;
   if (el.localName === 'svg') return isSmall(rectOf(el)) && el.querySelector(TURNING) !== null;
   return animations.some(({playState, effect}) => {
@@ -36,16 +36,16 @@ function spins(el, animations = el.getAnimations({subtree: true}).filter((one) =
 }
 
 // Is its opacity animated, so that it may be seen at another moment?
-const blinks = (el) => el.getAnimations().some((one) => one.playState === 'running' && one.effect?.getKeyframes().some((frame) => 'opacity' in frame));
+const blinks = (el) => animationsOf(el).some((one) => one.playState === 'running' && one.effect?.getKeyframes().some((frame) => 'opacity' in frame));
 
 function isLoading(el) {
-  const rect = el.getBoundingClientRect();
-  if (!rect.width || !rect.height || rect.top > innerHeight || rect.bottom < 0 || !el.checkVisibility({opacityProperty: !blinks(el), visibilityProperty: true})) return false;
-  if (ariaOf(el, 'busy') || el.localName === 'progress') return true;
-  if (el.getAttribute('role') === 'progressbar') return animatedForEver(el);  // else it may count down until a note goes
-  if (el.textContent.length < 60 && LOADING_TEXT.test(el.textContent)) return true;
+  const rect = rectOf(el);
+  if (!rect.width || !rect.height || rect.top > innerHeight || rect.bottom < 0 || !isVisible(el, {opacityProperty: !blinks(el), visibilityProperty: true})) return false;
+  if (attributeOf(el, 'aria-busy') === 'true' || el.localName === 'progress') return true;
+  if (attributeOf(el, 'role') === 'progressbar') return animatedForEver(el);  // else it may count down until a note goes
+  if (textOf(el).length < 60 && LOADING_TEXT.test(textOf(el))) return true;
   if (spins(el)) return true;
-  return LOADING_CLASS.test(el.className.baseVal ?? el.className) && el.getAnimations({subtree: true}).some((one) => one.playState === 'running');
+  return LOADING_CLASS.test(attributeOf(el, 'class') || '') && animationsOf(el, {subtree: true}).some((one) => one.playState === 'running');
 }
 
 const MANY_ROOTS = 100;
@@ -64,7 +64,7 @@ function candidates() {
     let el = animation.effect?.target;
     if (el && spins(el, [animation])) out.add(el);
     for (let up = 0; el && up < 4; up++, el = parentAcross(el)) {
-      if (LOADING_CLASS.test(el.className.baseVal ?? el.className)) out.add(el);
+      if (LOADING_CLASS.test(attributeOf(el, 'class') || '')) out.add(el);
     }
   }
   for (const el of saying) {
@@ -83,10 +83,10 @@ const OFFERING = /search|query|complete|typeahead|suggest|filter/i;
 function due() {
   const el = focusedElement();
   const hovered = acted?.hovered && acted.el.isConnected ? ['hover'] : [];
-  if (!el || el === DOC.body(el.ownerDocument) || /^i?frame$/.test(el.localName)) return hovered;
+  if (!el || el === DOC.body(documentOf(el)) || /^i?frame$/.test(el.localName)) return hovered;
   const long = el.localName === 'textarea' || el.isContentEditable;
   const out = long ? hovered : ['enter', ...hovered];
-  if (el.matches('button, [type=submit], [type=button], [role=button]')) out.push('button');
+  if (matchesOf(el, 'button, [type=submit], [type=button], [role=button]')) out.push('button');
   const words = [el.id, el.name, el.className, el.placeholder, el.ariaLabel].join(' ');
   if ((long || textField(el)) && (el.matches(OFFERS) || OFFERING.test(words))) out.push('text');
   return out;
@@ -97,10 +97,10 @@ function due() {
 function reacts({hint}) {
   const el = hint === 'hover' ? acted?.el : focusedElement();
   if (!el) return false;
-  if (anyClosed && hidden.has(el.getRootNode())) return true;  // which can't be known there
+  if (anyClosed && hidden.has(treeOf(el))) return true;  // which can't be known there
   const asks = (target) => !dispatch(target, new Event(`${probe}-${hint}`, CLICK_PROBE));
   for (let node = el; node; node = parentAcross(node)) if (asks(node)) return true;
-  return asks(el.ownerDocument) || asks(DOC.defaultView(el.ownerDocument));
+  return asks(documentOf(el)) || asks(DOC.defaultView(documentOf(el)));
 }
 
 // What has happened since the last observation: `stirred`, has the DOM changed; `busy`, does it show a loading indicator
@@ -113,18 +113,18 @@ function signs() {
 }
 
 const POPUPS = '[role=menu], [role=listbox], [role=dialog], [role=tree], [role=grid], [role=tooltip], dialog[open], [popover]';
-const shownPopups = (doc) => Array.from(DOC.querySelectorAll(doc, POPUPS)).filter((el) => sized(el) && el.checkVisibility({visibilityProperty: true})).length;
+const shownPopups = (doc) => Array.from(DOC.querySelectorAll(doc, POPUPS)).filter((el) => sized(el) && isVisible(el, {visibilityProperty: true})).length;
 
 // Notes what is acted on, and how many popups there are before.
 let acted = null;
 function noteActed(el, hovered) {
-  acted = {el, hovered, popups: shownPopups(el.ownerDocument), open: ariaOf(el, 'expanded')};
+  acted = {el, hovered, popups: shownPopups(documentOf(el)), open: ariaOf(el, 'expanded')};
 }
 
 // Is something about to fade in, after a delay? It draws nothing yet.
 const appears = () => DOC.getAnimations(document).slice(0, 100).some((one) => {
   const el = one.effect?.target;
-  return one instanceof CSSTransition && one.playState === 'running' && el?.isConnected && sized(el) && !el.checkVisibility({opacityProperty: true, visibilityProperty: true});
+  return one instanceof CSSTransition && one.playState === 'running' && el?.isConnected && sized(el) && !isVisible(el, {opacityProperty: true, visibilityProperty: true});
 });
 
 // Is the page being dimmed for a dialog that is not there yet? Many show it when that has ended.
@@ -142,10 +142,10 @@ function announced() {
   if (!acted.el.isConnected) return false;
   const {el, popups, open} = acted;
   const opened = ariaOf(el, 'expanded') && !open;
-  const has = el.getAttribute('aria-haspopup');
-  if (!opened && (!has || has === 'false' || open || el.getAttribute('aria-expanded') === 'false' && !opened)) return false;
-  if (shownPopups(el.ownerDocument) > popups) return false;
-  return !byIdRef(el, 'aria-controls').some((list) => sized(list) && list.checkVisibility({visibilityProperty: true}));
+  const has = attributeOf(el, 'aria-haspopup');
+  if (!opened && (!has || has === 'false' || open || attributeOf(el, 'aria-expanded') === 'false' && !opened)) return false;
+  if (shownPopups(documentOf(el)) > popups) return false;
+  return !byIdRef(el, 'aria-controls').some((list) => sized(list) && isVisible(list, {visibilityProperty: true}));
 }
 
 // Waits for it; one that does not come is not waited for again.

@@ -1,8 +1,8 @@
-// Scrolls through a page's main scroll container. A script of its own, which evaluates to an object with methods.
+// Scrolls through a page's main scroll container. A script of its own, which evaluates to an object with methods. Uses dom.js.
 () => {
-  const root = document.scrollingElement || document.documentElement;
+  const root = DOC.scrollingElement(document) || DOC.documentElement(document);
   const scroller = choose();
-  const isViewport = scroller === scroller.ownerDocument.scrollingElement;
+  const isViewport = scroller === DOC.scrollingElement(documentOf(scroller));
 
   // The document if it scrolls by half a screen or more, else the largest visible container that scrolls.
   function choose() {
@@ -18,12 +18,13 @@
 
   function containers(within) {
     const found = [];
-    for (const el of within.querySelectorAll('*')) {
-      if (el.shadowRoot) found.push(...containers(el.shadowRoot));
+    for (const el of typeOf(within) === 9 ? DOC.querySelectorAll(within, '*') : within.querySelectorAll('*')) {
+      if (shadowOf(el)) found.push(...containers(shadowOf(el)));
       if (el.localName === 'iframe' || el.localName === 'frame') {
         let inner = null;
         try { inner = el.contentDocument; } catch { /* another origin */ }
-        if (inner?.scrollingElement && inner.scrollingElement.scrollHeight > el.clientHeight + 20) found.push(inner.scrollingElement);
+        const page = inner && DOC.scrollingElement(inner);
+        if (page && page.scrollHeight > el.clientHeight + 20) found.push(page);
         if (inner) found.push(...containers(inner));
       } else if (el !== root && el.scrollHeight > el.clientHeight + 20 && /auto|scroll|overlay/.test(getComputedStyle(el).overflowY)) found.push(el);
     }
@@ -32,11 +33,11 @@
 
   // The visible part of a container: x, y, width, height in the top frame's viewport.
   function areaOf(el) {
-    const win = el.ownerDocument.defaultView;
+    const win = DOC.defaultView(documentOf(el));
     let left, top, width, height;
-    if (el === el.ownerDocument.scrollingElement) [left, top, width, height] = [0, 0, win.innerWidth, win.innerHeight];
+    if (el === DOC.scrollingElement(documentOf(el))) [left, top, width, height] = [0, 0, win.innerWidth, win.innerHeight];
     else {
-      const rect = el.getBoundingClientRect();
+      const rect = rectOf(el);
       [left, top, width, height] = [rect.left + el.clientLeft, rect.top + el.clientTop, el.clientWidth, el.clientHeight];
     }
     for (let inner = win; inner !== window; inner = inner.parent) {
@@ -52,14 +53,14 @@
 
   // How much of the container's top, or bottom, is covered by content that doesn't scroll with it.
   function pinned(atTop) {
-    const doc = scroller.ownerDocument;
-    const box = isViewport ? {left: 0, top: 0, width: doc.defaultView.innerWidth, height: doc.defaultView.innerHeight} : scroller.getBoundingClientRect();
+    const doc = documentOf(scroller);
+    const box = isViewport ? {left: 0, top: 0, width: DOC.defaultView(doc).innerWidth, height: DOC.defaultView(doc).innerHeight} : rectOf(scroller);
     let most = 0;
     for (const share of [0.25, 0.5, 0.75]) {
-      let el = doc.elementFromPoint(box.left + box.width * share, atTop ? box.top + 2 : box.top + box.height - 3);
-      for (; el && el !== scroller; el = el.parentElement || el.getRootNode().host) {
+      let el = DOC.elementFromPoint(doc, box.left + box.width * share, atTop ? box.top + 2 : box.top + box.height - 3);
+      for (; el && el !== scroller; el = parentOf(el) || typeOf(treeOf(el)) === 11 && treeOf(el).host) {
         if (!/fixed|sticky/.test(getComputedStyle(el).position)) continue;
-        const rect = el.getBoundingClientRect();
+        const rect = rectOf(el);
         const size = atTop ? rect.bottom - box.top : box.top + box.height - rect.top;
         if (size < box.height * 0.4) most = Math.max(most, size);
       }
@@ -67,7 +68,7 @@
     return Math.ceil(most);
   }
 
-  const view = () => isViewport ? scroller.ownerDocument.defaultView.innerHeight : scroller.clientHeight;
+  const view = () => isViewport ? DOC.defaultView(documentOf(scroller)).innerHeight : scroller.clientHeight;
   return {
     measure: () => ({offset: scroller.scrollTop, view: view(), height: scroller.scrollHeight, area: areaOf(scroller), top: pinned(true), bottom: pinned(false)}),
     to: (offset) => { scroller.scrollTo({top: offset, behavior: 'instant'}); },

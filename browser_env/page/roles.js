@@ -25,12 +25,12 @@ const TAG_ROLES = {article: 'article', aside: 'complementary', button: 'button',
 const GLOBAL_ARIA = ['aria-label', 'aria-labelledby', 'aria-describedby', 'aria-live', 'aria-controls', 'aria-owns'];
 
 function roleOf(el) {
-  const explicit = el.getAttribute('role');
+  const explicit = attributeOf(el, 'role');
   if (explicit) {
     for (const word of explicit.toLowerCase().split(/\s+/)) {
       // What can be focused or carries global ARIA attributes is not presentational, whatever it says.
       if (word === 'none' || word === 'presentation') {
-        if (el.tabIndex >= 0 || el.hasAttribute('tabindex') || GLOBAL_ARIA.some((name) => el.hasAttribute(name))) break;
+        if (el.tabIndex >= 0 || ['tabindex', ...GLOBAL_ARIA].some((name) => attributeOf(el, name) !== null)) break;
         return 'generic';
       }
       if (ROLES.has(word)) return word === 'image' ? 'img' : word === 'directory' ? 'list' : word;
@@ -40,7 +40,7 @@ function roleOf(el) {
 }
 
 function impliedRole(el) {
-  const tag = el.localName;
+  const tag = tagOf(el);
   switch (tag) {
     case 'a': return el.hasAttribute('href') || el.hasAttribute('xlink:href') ? 'link' : 'generic';
     case 'area': return el.hasAttribute('href') ? 'link' : 'generic';

@@ -39,7 +39,7 @@ function count(records) {
 }
 
 const MANY_RECORDS = 200;
-const hasWords = (node) => node.textContent.trim() !== '';
+const hasWords = (node) => textOf(node).trim() !== '';
 
 // Is a change more than what shows that the mouse is there: a ripple in the button, the look of what is hovered?
 function isTelling({type, target, attributeName, addedNodes, removedNodes}) {

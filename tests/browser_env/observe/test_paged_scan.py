@@ -185,6 +185,12 @@ def test_layout_that_shifts_does_not_repeat_elements(open_page):
     assert names(scan(env)) == [f"Link {i}" for i in range(12)]
 
 
+def test_a_picture_named_like_a_property_of_the_document_is_no_trouble(open_page):
+    env, _ = open_page(f"<img name=elementFromPoint>{LONG}")
+    found = scan(env)
+    assert (found.complete, names(found)) == (True, [f"Link {i}" for i in range(12)])
+
+
 def test_a_short_page_is_one_screen(open_page):
     env, obs = open_page("<button>One</button>")
     found = scan(env)

@@ -6,6 +6,7 @@ import pytest
 
 from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.session.runtime import runtime
+from tests.in_page import value
 
 
 @pytest.mark.parametrize("kind", ["checkbox", "radio", "submit", "file", "date", "text", "image", "range"])
@@ -43,6 +44,32 @@ def test_what_only_has_an_html_elements_name_costs_nothing(open_page, by_name, k
     obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Go")["id"]})
     assert (obs["title"], info["outcome"]) == ("1", "running")
     assert "not_observed" not in info
+
+
+SHADOWED = """<form class=loading role=status tabindex=0 style="padding:20px" onclick="if (event.target === this) document.title = 'form'"><input type=hidden name={0}>
+<p>Loading...</p><button type=button onclick="document.title = 'go'">Go</button></form>
+<div role=button tabindex=0 id=adds onclick="const f = document.createElement('form'); f.innerHTML = '<input name={0}>'; adds.append(f)">Add</div>
+<div style="position:relative"><button id=under>Under</button><form style="position:absolute;inset:0">over<input type=hidden name={0}></form></div>"""
+
+
+@pytest.mark.parametrize("name", ["getAttribute", "closest", "matches"])
+def test_a_field_named_like_a_property_of_its_form_costs_nothing(open_page, name):
+    env, _ = open_page(SHADOWED.format(name))
+    for action, title in [
+        ({"action": "click", "selector": "text=Go"}, "go"), ({"action": "click", "selector": "#adds"}, "go"),
+        ({"action": "hover", "selector": "#under"}, "go"), ({"action": "click", "x": 20, "y": 20}, "form"),
+        ({"action": "press", "key": "Enter"}, "form"),
+    ]:  # fmt: skip
+        obs, *_, info = env.step(action)
+        assert (obs["title"], info["outcome"]) == (title, "running"), obs["last_error"]
+        assert "not_observed" not in info
+
+
+@pytest.mark.parametrize("name", ["getBoundingClientRect", "checkVisibility", "getAnimations", "textContent"])
+def test_a_form_that_is_loading_is_busy_whatever_its_fields_are_called(open_page, name):
+    env, _ = open_page("<p id=p>-")
+    value(env, f"p.innerHTML = '<form role=status><input type=hidden name={name}>Loading ...</form>'")
+    assert runtime().run(env.unwrapped.core.session.active.call("signs"))["busy"]
 
 
 def test_a_fault_costs_its_element_and_is_said(open_page, by_name, monkeypatch):
