@@ -144,6 +144,7 @@ const slotted = DOC.createRange(document);
 function topModal(doc) {
   const shadows = roots().filter((root) => typeOf(root) === 11 && root.ownerDocument === doc);
   const open = [...DOC.querySelectorAll(doc, 'dialog:modal'), ...shadows.flatMap((root) => Array.from(root.querySelectorAll('dialog:modal')))];
+  if (!open.length) return null;
   const {innerWidth: w, innerHeight: h} = DOC.defaultView(doc);
   for (const {left, top, width, height} of [new DOMRect(0, 0, w, h), ...open.map(rectOf)]) {
     for (let el = deepest(doc, left + width / 2, top + height / 2); el; el = parentAcross(el)) if (tagOf(el) === 'dialog' && el.matches(':modal')) return el;
