@@ -42,7 +42,7 @@ from selfsurf.browser_env.reports import Reports, StepResult
 from selfsurf.browser_env.safety.confirm import Confirmer, focused, host_of
 from selfsurf.browser_env.safety.policy import LATER, Risk
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER, Vault
-from selfsurf.browser_env.scoring import Scoring, outcome_of
+from selfsurf.browser_env.scoring import Scoring, outcome_of, paid
 from selfsurf.browser_env.session.deadline import deadline
 from selfsurf.browser_env.session.determinism import Clock, DeterministicTab, run_with_time
 from selfsurf.browser_env.session.patience import put_off
@@ -171,7 +171,7 @@ class EnvCore(Reports):
                 session.next_id = so_far.first_id
                 self._observer.start_episode()
                 messages = [message.copy() for message in so_far.messages]
-                self.episode = EpisodeState(so_far.goal, so_far.seed, so_far.steps, messages=messages)
+                self.episode = EpisodeState(so_far.goal, so_far.seed, so_far.steps, so_far.reward, messages=messages)
                 self._confirmer.risk = None
                 view = await self._observer.look(session)
                 error = f"{so_far.last_error} {lost}".strip()
@@ -367,7 +367,7 @@ class EnvCore(Reports):
         act, observe, total = acted - start, now - acted - view.waited, now - start
         timing = Timing(act=act, settle=view.waited, score=scoring.seconds, observe=observe, total=total)
         info = self._info(outcome, last_error, score, timing, path)
-        return observation, float(score.reward), terminated, outcome is Outcome.TIMEOUT, info
+        return observation, paid(score, self.episode), terminated, outcome is Outcome.TIMEOUT, info
 
     async def witnessed(self, action: Action, since: int, number: int) -> StepResult:
         """Like `step`, for an action that a person has carried out in the window.

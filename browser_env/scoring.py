@@ -153,6 +153,16 @@ async def evaluated(tab: Tab, expression: str) -> Any:
     return answer["result"].get("value")
 
 
+def paid(score: Score, episode: EpisodeState) -> float:
+    """Return a step's reward, by how much the score has risen, and add it to the episode's.
+
+    The sum, in the steps' order, is 1 exactly where the last score is.
+    """
+    reward = float(score.reward) - episode.reward
+    episode.reward += reward
+    return reward
+
+
 def outcome_of(score: Score, episode: EpisodeState, max_steps: int | None) -> Outcome:
     """Return how a verdict, what the agent has said and the step limit leave an episode."""
     if score.done or episode.finished:

@@ -37,7 +37,7 @@ class Score:
     """A task's verdict after a step."""
 
     reward: float = 0.0
-    """In [0, 1]; 1 is full success."""
+    """How much of the task is done, in [0, 1]; 1 is full success. A step is paid by how much it has risen."""
     done: bool = False
     details: dict[str, Any] = field(default_factory=dict)
     """The task's own numbers, shown as `info["score"]`. `reason`, a text, is why: records and reports show it."""
@@ -58,6 +58,8 @@ class EpisodeState:
     goal: str = ""
     seed: int | None = None
     steps: int = 0
+    reward: float = 0.0
+    """The sum of its steps' rewards: the last score's."""
     last_action: Action | None = None
     finished: bool = False
     """The agent said `finish` or `infeasible`."""
@@ -75,6 +77,7 @@ class SoFar:
     goal: str
     seed: int | None = None
     steps: int = 0
+    reward: float = 0.0
     messages: tuple[ChatMessage, ...] = ()
     url: str = ""
     """Of the tab that was active."""

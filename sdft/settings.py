@@ -209,6 +209,9 @@ class TrainSettings(BaseModel):
     """Seed of the first of them. Training must not reach it; benchmarks' seeds begin at 2,000,000."""
     evaluate_tasks: Tasks = ()
     """Tasks to evaluate besides `tasks`; they count as much."""
+    stop_at_success: float | None = Field(default=None, gt=0, le=1)
+    """End at the first evaluation, after a step, whose success is at least this; with `episodes`, whose agreement is.
+    None: after the last step. The learning rate falls as if all steps were made."""
     max_success_fall: float = Field(default=0.2, ge=0)
     """Go back to the best state when mean held-out success is below its by more than this."""
     max_perplexity_rise: float = Field(default=0.1, ge=0)
@@ -305,6 +308,8 @@ class TrainSettings(BaseModel):
             raise ValueError('hindsight_episodes are for the context "hindsight": name it in contexts, or omit them')
         if self.evaluate_tasks and not self.evaluate_every:
             raise ValueError("evaluate_tasks are evaluated every evaluate_every steps: set that, too")
+        if self.stop_at_success is not None and not self.evaluate_every:
+            raise ValueError("stop_at_success is looked at every evaluate_every steps: set that, too")
         if twice := sorted({task for task in self.tasks if self.tasks.count(task) > 1}):
             raise ValueError(f"{', '.join(twice)}: named twice")
         return self

@@ -92,9 +92,7 @@ class Result:
     outcome: str
     trainable: bool
     reward: float = 0.0
-    """The sum over its steps."""
-    final_reward: float = 0.0
-    """Of its last step: how far the task was done at its end, for a task is scored anew after each step."""
+    """The sum over its steps: how much of the task was done at its end."""
     detail: str = ""
     """Why it ended so, where the outcome alone doesn't say."""
     score: dict[str, Any] = field(default_factory=dict)
@@ -148,7 +146,6 @@ class Result:
         """Count a step, and keep it if wanted."""
         self.length += 1
         self.reward += step.reward
-        self.final_reward = step.reward
         self.score, self.judged = step.info["score"], step.info.get("judged", True)
         self.last_error = step.error or self.last_error
         self.claimed = step.after["last_action"].startswith(_CLAIM)

@@ -116,7 +116,7 @@ class Player:
         result = Result(ask.job, str(Outcome.RUNNING), trainable=True, version=ask.version, attempt=ask.attempt)
         live = Live(ask, self._free.pop(), result, self._record(ask), taken_up=taken_up)
         if taken_up is not None:
-            result.take_up(taken_up.steps, taken_up.reward)
+            result.take_up(taken_up.steps, taken_up.so_far.reward)
         self._live[live.slot] = live
         self._watch.begun(ask)
         live.work = asyncio.run_coroutine_threadsafe(self._play(live), runtime().loop)

@@ -46,7 +46,6 @@ class TakenUp:
     so_far: SoFar
     steps: tuple[dict[str, Any], ...]
     """As recorded."""
-    reward: float
     confirmed: Confirmed | None = None
 
 
@@ -93,6 +92,7 @@ def take_up(writer: EpisodeWriter, answer: str | None) -> TakenUp | None:
         goal=episode.meta["goal"],
         seed=episode.meta["seed"],
         steps=len(steps),
+        reward=sum(step["reward"] for step in steps),
         messages=_messages(episode.meta["goal"], steps),
         url=str(seen.get("url", "")),
         address=next((place for place in reversed(places) if place), episode.meta["url"] or ""),
@@ -100,7 +100,7 @@ def take_up(writer: EpisodeWriter, answer: str | None) -> TakenUp | None:
         last_error=error,
         first_id=max(ids, default=0) + 1,
     )
-    return TakenUp(so_far, steps, sum(step["reward"] for step in steps), confirmed)
+    return TakenUp(so_far, steps, confirmed)
 
 
 def _end_step(writer: EpisodeWriter, own: Sequence[Mapping[str, Any]], answer: str | None) -> Confirmed | None:

@@ -404,11 +404,11 @@ class Recorder:
         before: Observation = {**self._latest, "last_action": self._last[0], "last_error": "", "events": self._last[1]}
         after: Observation = {**before, "last_action": action.to_json(), "events": ()}
         info = {**self._info, "outcome": str(Outcome.SOLVED)}
-        self._writer.step(before, action, reward=1.0, info=info, after=after)
+        self._writer.step(before, action, reward=1.0 - self.reward, info=info, after=after)
         self._last = (action.to_json(), ())
         self._shown(redact_known({"step": self.steps, "action": action.to_json(), "element": ""}))
         self.steps += 1
-        self.reward += 1.0
+        self.reward = 1.0
 
 
 def _changed(before: Observation, after: Observation) -> bool:

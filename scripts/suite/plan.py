@@ -74,7 +74,7 @@ def record_of(result: Result) -> dict[str, Any]:
         "answer": result.answer,
     } | ({"terminal_reason": result.terminal_reason} if result.terminal_reason else {})  # fmt: skip
     return {
-        "task": result.job.env_id, "seed": result.job.seed, "outcome": result.outcome, "reward": result.final_reward,
+        "task": result.job.env_id, "seed": result.job.seed, "outcome": result.outcome, "reward": result.reward,
         "raw_reward": _number(score.get("raw_reward")), "time_reward": _number(score.get("reward")),
         "steps": result.length, "claimed": result.claimed,
         "prompt_tokens": result.prompt_tokens, "completion_tokens": result.completion_tokens, "cost": result.cost,

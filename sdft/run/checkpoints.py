@@ -57,8 +57,15 @@ class CheckpointManager(TrainerCallback, ExportableState):
 
     @property
     def stopped(self) -> bool:
-        """Has the run gone back so often that it is over?"""
-        return self.rollbacks >= self.settings.max_rollbacks
+        """Is the run over: has it gone back too often, or is its best state good enough?"""
+        return self.rollbacks >= self.settings.max_rollbacks or self._is_enough
+
+    @property
+    def _is_enough(self) -> bool:
+        enough, best = self.settings.stop_at_success, self.best
+        if enough is None or best is None or best.step == 0 or best.success is None:
+            return False
+        return best.success >= enough - 1e-9
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint has to hold of it; transformers puts it into `trainer_state.json`."""

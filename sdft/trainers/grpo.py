@@ -88,7 +88,7 @@ class EpisodeGRPOTrainer(EpisodeTrainer):
         telling = [pair for pair in found if pair[1]] or found  # steps of episodes with an advantage, if there are any
         weight = {id(sample): gain for sample, gain in telling}
         rows = choose([sample for sample, _ in telling], self.max_rows, rng)
-        rewards = [result.final_reward for result in results if result.trainable]
+        rewards = [result.reward for result in results if result.trainable]
         self.note({
             **batch_figures(results, [sample for sample, _ in found], rows),
             "episodes/with_advantage": sum(map(bool, gains)),
@@ -103,7 +103,7 @@ def advantages(results: Sequence[Result], group_size: int) -> list[float]:
     found = []
     for first in range(0, len(results), group_size):
         group = results[first : first + group_size]
-        rewards = np.array([result.final_reward if result.trainable else np.nan for result in group])
+        rewards = np.array([result.reward if result.trainable else np.nan for result in group])
         judged = rewards[~np.isnan(rewards)]
         spread = float(judged.std(ddof=1)) if len(judged) > 1 else 0.0
         for reward in rewards:

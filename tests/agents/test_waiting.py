@@ -79,7 +79,7 @@ def test_what_was_allowed_is_done_on_the_same_element_of_the_page_now_or_not_at_
     sampled = [{"usage": cost}, {"usage": None}]
     past = {"observation": {"elements": []}, "actions": [{"action": "wait", "ms": 1}], "completions": sampled}
     confirmed = Confirmed(Click(id=7), (old,), why, "yes")
-    taken_up = TakenUp(SoFar("ask", steps=1, address=url, first_id=8), (past,), 0.0, confirmed)
+    taken_up = TakenUp(SoFar("ask", steps=1, address=url, first_id=8), (past,), confirmed)
     player = Player(Decider(agent), environments, 1, Manner())
     try:
         result = player.play(Ask(0, ASK), taken_up)

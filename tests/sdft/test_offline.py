@@ -569,6 +569,24 @@ def test_a_run_goes_back_when_it_forgets(shown, tiny_policy, tmp_path):
     assert any("back to the state of step 0" in line.get("rollback", "") for line in lines)
 
 
+def test_a_run_ends_with_the_first_state_that_is_good_enough(shown, tiny_policy, tmp_path):
+    given = {"evaluate_every": 2, "recorded_rows": 8, "steps": 20, "learning_rate": 5e-2}
+    settings = short(shown, **given, stop_at_success=0.3)
+
+    def lines():
+        return [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+
+    summary = train(settings, tmp_path / "run", policy=tiny_policy)
+    found = [line["evaluation/agreement"] for line in lines() if "evaluation/agreement" in line]
+    assert max(found[:-1]) < 0.3 <= found[-1] == summary["evaluation"]["best"]["success"]
+    assert summary["steps"] == summary["evaluation"]["best"]["step"] == lines()[-1]["step"] < 20
+    said, bare = len(lines()), TransformersPolicy(summary["model"].unload(), tiny_policy.tokenizer)
+    again = train(settings, tmp_path / "run", policy=bare, resume=True)
+    assert (again["steps"], len(lines())) == (summary["steps"], said), "it stays ended"
+    with pytest.raises(ValueError, match="stop_at_success is looked at every evaluate_every steps"):
+        short(shown, stop_at_success=0.3)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
