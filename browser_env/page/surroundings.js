@@ -7,14 +7,18 @@ function () {
     try { el = DOC.activeElement(el.contentDocument); } catch { break; }
   }
   if (!el) return {};
+  const SUBMITS = 'button:not([type]), button[type=submit], input[type=submit], input[type=image]';
+  const elementsOf = getter(HTMLFormElement.prototype, 'elements');
   const isForm = (node) => tagOf(node) === 'form';
   const [shownIn, addressOf] = [getter(HTMLElement.prototype, 'innerText'), getter(HTMLFormElement.prototype, 'action')];
   const words = (node, limit) => (node && ((isForm(node) ? shownIn(node) : node.innerText) || textOf(node)) || '').replace(/\s+/g, ' ').trim().slice(0, limit);
   const own = (name) => !isForm(el) && el[name] || '';
   const form = own('form') || closestTo(el, 'form, [role=form], [role=search]');
   const dialog = closestTo(el, 'dialog, [role=dialog], [role=alertdialog], [aria-modal=true]');
-  const inputs = form ? Array.from(allIn(form, 'input, select, textarea')) : [];
-  const submit = form && firstIn(form, 'button:not([type]), button[type=submit], input[type=submit], input[type=image]');
+  // A form's own fields and buttons may be elsewhere on the page, tied to it by their attribute `form`.
+  const fields = !form ? [] : isForm(form) ? Array.from(elementsOf(form)) : Array.from(allIn(form, 'button, input, select, textarea'));
+  const inputs = fields.filter((one) => ['input', 'select', 'textarea'].includes(tagOf(one)));
+  const submit = form && (firstIn(form, SUBMITS) || fields.find((one) => matchesOf(one, SUBMITS)));
   const hints = inputs.map((input) => (input.autocomplete && input.autocomplete !== 'off' && input.autocomplete !== 'on')
     ? (input.type === 'password' && !input.autocomplete.includes('cc-') ? 'password' : input.autocomplete.split(' ').pop())
     : input.type);

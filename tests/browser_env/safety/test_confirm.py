@@ -121,6 +121,23 @@ def test_a_field_named_like_a_property_of_its_form_switches_nothing_off(asked, b
     assert [kind for *_, kind, _ in questions] == ["purchase", "purchase"]
 
 
+def test_fields_and_buttons_outside_of_their_form_are_its_own(asked, by_name):
+    env, obs, questions = asked(
+        False,
+        """<form id=card onsubmit="return false"><input aria-label=Name></form><input form=card autocomplete=cc-number>
+        <button form=card>Continue</button><form id=gone onsubmit="return false"><input aria-label=Why></form>
+        <button form=gone>Delete account</button>""",
+    )
+    for action in (
+        {"action": "click", "id": by_name(obs, "Continue")["id"]},
+        {"action": "press", "key": "Enter", "id": by_name(obs, "Name")["id"]},
+        {"action": "press", "key": "Enter", "id": by_name(obs, "Why")["id"]},
+    ):
+        obs, *_ = env.step(action)
+        assert "did not allow" in obs["last_error"], action
+    assert [kind for *_, kind, _ in questions] == ["purchase", "purchase", "delete"]
+
+
 def test_a_picture_named_like_a_property_of_the_document_switches_nothing_off(asked):
     env, _, questions = asked(
         True, '<img name=activeElement><form onsubmit="return false"><input autocomplete=cc-number id=n>'
