@@ -42,6 +42,7 @@ class Settings(Arguments):
 @command
 def main(settings: Settings) -> int:
     """Compare judges with the tasks' scores: confusion, base rate, precision, recall, kappa. Nothing is marked."""
+    from selfsurf.agents import PolicyError
     from selfsurf.browser_env.goal.check import SuccessChecker
     from selfsurf.browser_env.goal.evidence import evidence_of
     from selfsurf.browser_env.goal.spec import Criterion, GoalSpec
@@ -70,7 +71,12 @@ def main(settings: Settings) -> int:
             pairs["specification"].append((truth, _said(says)))
             if ask is not None and episode.meta["outcome"] in ENDED:
                 evidence.ended = True
-                asked.append((truth, _said(SuccessChecker(question, ask).judge(evidence).says)))
+                try:
+                    said = _said(SuccessChecker(question, ask).judge(evidence).says)
+                except PolicyError as error:
+                    left_out.append(f"{folder}: the model could not answer: {error}")
+                    continue
+                asked.append((truth, said))
                 pairs[f"{ask.name}, where the agent claims success"] = asked
             update(number)
     if not pairs["specification"]:

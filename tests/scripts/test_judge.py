@@ -159,6 +159,21 @@ def test_an_episode_that_the_model_could_not_answer_for_is_left_unjudged(folder)
     assert (marks_of(Episode(folder / "finished" / "a")), verdict_of(folder / "finished" / "b").says) == ([], "solved")
 
 
+def test_where_the_model_could_not_answer_the_others_are_compared(tmp_path):
+    (tmp_path / "judge.py").write_text(FAILING)
+    for seed in (0, 1):
+        selfsurf(
+            "run", "--task", "MiniWoB/click-test-v0", "--seed", seed, "--agent", "oracle", "--out", tmp_path / f"{seed}"
+        )
+    result = selfsurf(
+        "bench", "judge", tmp_path / "0", tmp_path / "1", "--judge", f"{tmp_path / 'judge.py'}:Failing", "--json"
+    )
+    assert result.exit_code == 1, result.output
+    found = json.loads(result.stdout)
+    assert found["left_out"] == [f"{tmp_path / '0'}: the model could not answer: The server is overloaded."]
+    assert [one["hits"] for one in found["judges"].values()] == [2, 1]
+
+
 def test_damaged_episodes_are_named_and_left_out(folder):
     (folder / "bad").mkdir()
     (folder / "bad" / "episode.json").write_text("[" * 100_000)
