@@ -153,6 +153,7 @@ class WebAgent:
             EnvError: the browser or the page failed.
         """
         await self.observe()
+        self.env.core.patient = True  # a task's player is not: it waits for who confirms by itself
         self._observation, _, terminated, truncated, info = await self.env.step(action)
         obs = self._observation
         if terminated or truncated:

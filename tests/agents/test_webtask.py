@@ -18,13 +18,14 @@ import pytest
 from selfsurf import agents
 from selfsurf.agents import SyncWebtask, Webtask
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
-from selfsurf.browser_env import ActionError
+from selfsurf.browser_env import ActionError, Safety
 from selfsurf.browser_env.record.episode import Episode
 from tests.agents.policy_server import answer, completion, replying, serve_raw
 
 DOCS = Path(__file__).parents[2] / "docs" / "agents.md"
 PAGE = """<!doctype html><title>Shop</title><input aria-label=Name>
 <button onclick="document.title='in'; price.textContent='Blue mug: 4 euros'">Log in</button><p id=price></p>"""
+MESSAGE = "<!doctype html><title>Message</title><button onclick=\"document.title='gone'\">Delete</button>"
 PICK = '{"pick": {"element_id": 2}}'
 DONE = 'Done.\nAction: {"finish":"4 euros"}'
 ACCEPTED = '{"accept": {"reason": "it shows"}}'
@@ -39,7 +40,7 @@ def address() -> Iterator[str]:
             self.send_response(200)
             self.send_header("content-type", "text/html")
             self.end_headers()
-            self.wfile.write(PAGE.encode())
+            self.wfile.write((MESSAGE if self.path == "/message" else PAGE).encode())
 
         def log_message(self, *args: Any) -> None:
             pass
@@ -109,6 +110,17 @@ def test_without_await_step_by_step_on_the_same_page(tmp_path: Path, address: st
     assert [one.meta["outcome"] for one in ends] == ["stopped", "stopped"]
     assert [len(list(one.steps())) for one in ends] == [2, 1]
     assert next(ends[1].steps())["decision"]["roles"][1]["role"] == "verifier"
+
+
+def test_a_risky_action_after_a_task_is_carried_out_once_it_is_allowed(address: str, llm: Any) -> None:
+    asked: list[str] = []
+    safety = Safety(confirm=lambda action, element, risk: not asked.append(risk.kind))
+    with SyncWebtask(screenshot=False, safety=safety) as webtask:
+        agent = webtask.create_agent(**llm(DONE, ACCEPTED))
+        agent.navigate(f"{address}message")
+        agent.execute("Say what the mug costs.")
+        assert agent.do({"action": "click", "id": 1})["title"] == "gone"
+    assert asked == ["delete"]
 
 
 def test_what_cannot_be_found_or_done(address: str, llm: Any) -> None:
