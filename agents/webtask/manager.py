@@ -12,8 +12,9 @@ from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policy import Policy
 from selfsurf.agents.roles import TaskExecutor
 from selfsurf.agents.webtask.web_agent import Visit, WebAgent
-from selfsurf.browser_env import AsyncBrowserEnv
+from selfsurf.browser_env import AsyncBrowserEnv, Safety
 from selfsurf.browser_env.env import make_core
+from selfsurf.browser_env.safety.policy import LATER
 
 
 class Webtask:
@@ -24,6 +25,7 @@ class Webtask:
 
     Raises:
         TypeError: there is no such option.
+        ValueError: a person is to answer later, whom nothing here could bring the question.
 
     Example:
         async with Webtask() as webtask:
@@ -36,6 +38,10 @@ class Webtask:
         inspect.signature(make_core).bind_partial(**options)
         if given := {"task", "goal", "start_url"} & options.keys():
             raise TypeError(f"{', '.join(sorted(given))}: given to the agent, by navigate(url) and execute(task).")
+        if LATER in (options.get("user"), (options.get("safety") or Safety()).confirm):
+            raise ValueError(
+                'Nobody brings an answer later: user= and Safety(confirm=) are functions, or confirm="ask" asks user=.'
+            )
         self._options = options
         self._agents: list[WebAgent] = []
 

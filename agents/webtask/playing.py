@@ -80,6 +80,14 @@ class Playing(Watch):
         """As `Watch.stepped`."""
         self._agent.conclude(step.after)
 
+    def waiting(self, ask: Ask, question: dict[str, str]) -> None:
+        """End the task: nothing here brings a person's answer.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"A person is asked, and nobody brings the answer: {question['text']}")
+
     def _told(self, *, waited: bool = False) -> TaskResult:
         if not waited:
             self._news.get()

@@ -160,6 +160,8 @@ class WebAgent:
             self._observation = None
         if info["outcome"] == "env_error":
             raise EnvError(info["outcome_detail"])
+        if "waiting" in info:
+            raise ActionError(f"A person is asked, and nobody brings the answer: {info['waiting']['text']}")
         if obs["last_error"]:
             raise ActionError(obs["last_error"])
         return obs

@@ -18,7 +18,8 @@ import pytest
 from selfsurf import agents
 from selfsurf.agents import SyncWebtask, Webtask
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
-from selfsurf.browser_env import ActionError, Safety
+from selfsurf.agents.webtask.web_agent import Visit, WebAgent
+from selfsurf.browser_env import ActionError, AsyncBrowserEnv, Safety
 from selfsurf.browser_env.record.episode import Episode
 from tests.agents.policy_server import answer, completion, replying, serve_raw
 
@@ -121,6 +122,30 @@ def test_a_risky_action_after_a_task_is_carried_out_once_it_is_allowed(address: 
         agent.execute("Say what the mug costs.")
         assert agent.do({"action": "click", "id": 1})["title"] == "gone"
     assert asked == ["delete"]
+
+
+def test_nothing_waits_for_a_person_who_answers_later(address: str, llm: Any) -> None:
+    for options in ({"user": "later"}, {"safety": Safety(confirm="later")}):
+        with pytest.raises(ValueError, match="Nobody brings an answer later"):
+            Webtask(**options)
+
+    async def main() -> None:
+        async with AsyncBrowserEnv(task=Visit(), screenshot=False, safety=Safety(confirm="later")) as env:
+            agent = WebAgent(agents.make("roles", **_policy(llm('Go.\nAction: {"click":1}'))), env)
+            await agent.navigate(f"{address}message")
+            with pytest.raises(ValueError, match=r"A person is asked, and nobody brings the answer: .*Delete"):
+                await asyncio.wait_for(agent.execute("Delete it."), 60)
+            with pytest.raises(ActionError, match="nobody brings the answer"):
+                await agent.do({"action": "click", "id": 1})
+            assert (await agent.observe())["title"] == "Message"
+            await agent.close()
+
+    asyncio.run(main())
+
+
+def _policy(served: dict[str, Any]) -> dict[str, Any]:
+    """Options of `agents.make` from those of `create_agent`."""
+    return {"policy": served["llm"], **{name: value for name, value in served.items() if name != "llm"}}
 
 
 def test_what_cannot_be_found_or_done(address: str, llm: Any) -> None:
