@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,20 +134,31 @@ def call_in(text: str, functions: Sequence[Function], prompt: str = "") -> Calle
 
     What it rejects, quotes or has copied from the prompt counts for nothing, as in `agents.reply.parse`.
     """
+    named = list(_named(text, functions, prompt))
+    called = min(named, key=lambda one: one[0])[1] if named else []
+    return called[0] if called else None
+
+
+def calls_in(text: str, functions: Sequence[Function], prompt: str = "") -> list[Called]:
+    """Return all calls that a reply names, the one that it comes to in the end last; else as `call_in`."""
+    ranked = sorted(_named(text, functions, prompt), key=lambda one: -one[0])
+    return [called for _, calls in ranked for called in calls]
+
+
+def _named(text: str, functions: Sequence[Function], prompt: str) -> Iterator[tuple[int, list[Called]]]:
+    """Yield what each object of a reply calls, nothing if it is an action, with its rank (`Standing.rank`)."""
     if not functions:
-        return None
+        return
     by_name = {function.name: function for function in functions}
     text = without_thinking(text[:MAX_CHARACTERS])[0]
     found = objects(text)
     echo, standing = Echo(text, prompt), Standing(text, found)
-    named: list[tuple[int, Called | None]] = []
     for one in found[:MAX_OBJECTS]:
-        called = None if one.cut else _called(one.data, by_name)
-        if called is None and next(full_forms(one.data, cut=one.cut), None) is None:
+        calls = [] if one.cut else list(_called(one.data, by_name))
+        if not calls and next(full_forms(one.data, cut=one.cut), None) is None:
             continue
         if not echo.holds(one.start, one.end) and not standing.rejected(one.start, one.end):
-            named.append((standing.rank(one.start), called))
-    return min(named, key=lambda one: one[0])[1] if named else None
+            yield standing.rank(one.start), calls
 
 
 def described(functions: Sequence[Function]) -> list[str]:
@@ -175,7 +186,8 @@ def _kind(schema: Any) -> str:
     return f"{kind}: {told}" if told else kind
 
 
-def _called(data: Mapping[str, Any], functions: Mapping[str, Function]) -> Called | None:
+def _called(data: Mapping[str, Any], functions: Mapping[str, Function]) -> Iterator[Called]:
+    """Yield the calls that an object holds, in its order."""
     for key, value in data.items():
         if key in functions:
             given = {} if value in (True, None, "") else value
@@ -183,15 +195,12 @@ def _called(data: Mapping[str, Any], functions: Mapping[str, Function]) -> Calle
             if isinstance(given, str) and len(only) == 1:
                 given = {only[0]: given}
             if isinstance(given, dict):
-                return Called(functions[key], given)
-        if key in _NAMES and isinstance(value, str) and value in functions:
+                yield Called(functions[key], given)
+        elif key in _NAMES and isinstance(value, str) and value in functions:
             rest = {name: item for name, item in data.items() if name != key}
-            return Called(functions[value], _arguments(rest))
-        if key in _NAMES and isinstance(value, dict):
-            inner = _called(value, functions)
-            if inner is not None:
-                return inner
-    return None
+            yield Called(functions[value], _arguments(rest))
+        elif key in _NAMES and isinstance(value, dict):
+            yield from _called(value, functions)
 
 
 def _arguments(rest: dict[str, Any]) -> dict[str, Any]:

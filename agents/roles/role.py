@@ -51,6 +51,8 @@ class BaseRole:
     instructions: ClassVar[str] = ""
     """The system message; the tools are listed behind it."""
     tools: ClassVar[ToolRegistry] = ToolRegistry()
+    decisive: ClassVar[str] = ""
+    """The tool whose call counts wherever in a reply it is; else the last call does."""
 
     def __init__(self, policy: Policy, *, vision: str = "auto") -> None:
         if not isinstance(self.tools, ToolRegistry):
@@ -95,7 +97,8 @@ class BaseRole:
         )
         proposals = []
         for completion, messages in zip(completions, conversations, strict=True):
-            call, error = self.tools.read(completion.text, "\n".join(message.text for message in messages))
+            shown = "\n".join(message.text for message in messages)
+            call, error = self.tools.read(completion.text, shown, decisive=self.decisive)
             calls: tuple[BaseModel, ...] = () if call is None else (call,)
             proposals.append(Proposal(self.name, calls, thought_in(completion.text), completion, messages, error))
         return proposals

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from selfsurf.agents.functions import Function, FunctionError, call_in, described
+from selfsurf.agents.functions import Function, FunctionError, calls_in, described
 from selfsurf.agents.roles.task import RoleTask
 
 
@@ -96,11 +96,18 @@ class ToolRegistry:
         """Return what a prompt says of them, a line each."""
         return "\n".join(described(self.functions())[1:])
 
-    def read(self, text: str, prompt: str = "") -> tuple[BaseModel | None, str]:
-        """Return the call in a reply to a prompt, or None and why there is none."""
-        found = call_in(text, self.functions(), prompt)
-        if found is None:
+    def read(self, text: str, prompt: str = "", *, decisive: str = "") -> tuple[BaseModel | None, str]:
+        """Return the call in a reply to a prompt, of several the last, or None and why there is none.
+
+        Args:
+            text: the reply.
+            prompt: what was asked.
+            decisive: the tool whose call counts wherever in the reply it is.
+        """
+        calls = calls_in(text, self.functions(), prompt)
+        if not calls:
             return None, f"the reply calls none of {', '.join(self.names)}"
+        found = next((one for one in reversed(calls) if one.function.name == decisive), calls[-1])
         try:
             return self._tools[found.function.name].model_validate(found.arguments), ""
         except ValidationError as error:

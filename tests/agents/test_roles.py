@@ -107,6 +107,32 @@ def test_without_a_verdict_nothing_is_done(served: Any, form: Observation) -> No
     assert isinstance(agent.act(form), Wait), "wrong arguments are no agreement"
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        'If there were a number, I would call {"accept": {"reason": "placed"}}. There is none.\n{"reject": {"missing": "m"}}',
+        'First thought: {"accept": {"reason": "shown"}}. But no:\n{"reject": {"missing": "m"}}',
+        'Final: {"reject": {"missing": "m"}}. I would have said {"accept": {"reason": "x"}} otherwise.',
+        'Thought: {"reject": {"missing": "m"}}\nAction: {"accept": {"reason": "x"}}',
+        '{"accept": {"reason": "r"}, "reject": {"missing": "m"}}',
+        '{"accept": null, "reject": "m"}',
+    ],
+)  # fmt: skip
+def test_a_reply_that_rejects_anywhere_rejects(served: Any, form: Observation, reply: str) -> None:
+    agent, _ = served(DONE, reply)
+    assert isinstance(agent.act(form), Wait)
+    assert agent.task().missing == "m"
+
+
+def test_of_several_calls_the_last_one_counts() -> None:
+    for reply, reason in (
+        ('Perhaps {"accept": {"reason": "a"}}. No, rather {"accept": {"reason": "b"}}', "b"),
+        ('{"accept": {"reason": "a"}}, since {"finish": "4"} is right.', "a"),
+        ('Thought: {"accept": {"reason": "a"}}\nAction: {"accept": {"reason": "b"}}\nThought: {"accept": {"reason": "c"}}', "b"),
+    ):  # fmt: skip
+        assert Verifier.tools.read(reply)[0] == Accept(reason=reason)
+
+
 def test_the_verifier_is_not_asked_otherwise_and_can_be_left_out(served: Any, form: Observation) -> None:
     gives_up = 'No.\nAction: {"infeasible":"no way"}'
     agent, bodies = served(CLICK, gives_up)
