@@ -62,7 +62,7 @@ class Webtask:
             options: of the agent (`agents.make("roles", ...)`).
 
         Raises:
-            ValueError: an option is wrong, or the model can't be had.
+            ValueError: an option is wrong, the model can't be had, or another open agent has this one of roles.
         """
         executor = await asyncio.to_thread(_executor, llm, options)
         env = await asyncio.to_thread(AsyncBrowserEnv, task=Visit(), **self._options)

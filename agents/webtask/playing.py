@@ -40,10 +40,13 @@ class Playing(Watch):
         agent: who acts.
         env: where; goes on with the page that it shows.
         writer: writes the episode; None: it isn't written.
+        asking: held while the model is asked.
     """
 
-    def __init__(self, agent: TaskExecutor, env: AsyncBrowserEnv, writer: EpisodeWriter | None) -> None:
-        self._agent, self._env, self._writer = agent, env, writer
+    def __init__(
+        self, agent: TaskExecutor, env: AsyncBrowserEnv, writer: EpisodeWriter | None, asking: threading.Lock
+    ) -> None:
+        self._agent, self._env, self._writer, self._asking = agent, env, writer, asking
         self._news: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._permits = threading.Semaphore(0)
         self._stopped = False
@@ -101,7 +104,7 @@ class Playing(Watch):
         return TaskResult(True, done and ended.outcome == "stopped", ended.answer, steps, ended.outcome, ended.detail)
 
     def _play(self) -> None:
-        deciding = _Gate(self._agent, self._before_step, self._check_stopped)
+        deciding = _Gate(self._agent, self._asking, self._before_step, self._check_stopped)
         player = Player(
             deciding, Given(self._env), 1, Manner(keep_steps=False), record=lambda ask: self._writer, watch=self
         )
@@ -126,13 +129,16 @@ class Playing(Watch):
 class _Gate(Decider):
     """Decides when it may, and has done only what still may be."""
 
-    def __init__(self, agent: TaskExecutor, before: Callable[[], None], after: Callable[[], None]) -> None:
+    def __init__(
+        self, agent: TaskExecutor, asking: threading.Lock, before: Callable[[], None], after: Callable[[], None]
+    ) -> None:
         super().__init__(agent)
-        self._before, self._after = before, after
+        self._asking, self._before, self._after = asking, before, after
 
     def decide(self, *args: Any, **options: Any) -> list[Decision | BaseException]:
         """As `Decider.decide`."""
         self._before()
-        decisions = super().decide(*args, **options)
+        with self._asking:
+            decisions = super().decide(*args, **options)
         self._after()
         return decisions

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any, Self
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.agents.roles import RoleTask, TaskExecutor
+from selfsurf.agents.roles import Proposal, RoleTask, TaskExecutor
 from selfsurf.agents.webtask.element import Finder, WebElement
 from selfsurf.agents.webtask.playing import Playing, TaskResult
 from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Task
@@ -18,6 +20,13 @@ from selfsurf.browser_env.record.episode import EpisodeWriter
 
 MAX_STEPS = 20
 """Step limit of a task that is given none."""
+
+
+_TAKEN: WeakSet[TaskExecutor] = WeakSet()
+"""Those of agents that are open: one plays one episode at a time."""
+
+_ASKING: WeakValueDictionary[int, threading.Lock] = WeakValueDictionary()
+"""By a policy's id, while an agent has it: agents that share one ask it in turn, each from its own thread."""
 
 
 class Visit(Task):
@@ -33,10 +42,17 @@ class WebAgent:
         executor: who carries out tasks.
         env: the browser, with `Visit` as its task.
         episodes: a folder in which each task's episode is written; None: none is.
+
+    Raises:
+        ValueError: another open agent has this executor.
     """
 
     def __init__(self, executor: TaskExecutor, env: AsyncBrowserEnv, episodes: Path | None = None) -> None:
+        if executor in _TAKEN:
+            raise ValueError("Another agent has this executor: close that one, or make one more of the same policy.")
+        _TAKEN.add(executor)
         self.executor = executor
+        self._asking = _ASKING.setdefault(id(executor.policy), threading.Lock())
         self.env = env
         self._episodes = episodes
         self._finder = Finder(executor.policy, vision=executor.vision)
@@ -80,7 +96,7 @@ class WebAgent:
             raise ValueError("A task is said in words, and max_steps is a whole number from 1 on.")
         self.env.task.goal, self.env.core.max_steps = task, max_steps
         self._observation, self._opened = None, True
-        self._playing = Playing(self.executor, self.env, self._writer(task))
+        self._playing = Playing(self.executor, self.env, self._writer(task), self._asking)
         return await self._wait(self._playing.begin)
 
     async def run_step(self) -> TaskResult:
@@ -128,7 +144,7 @@ class WebAgent:
         """
         obs = await self.observe()
         task = RoleTask(description, obs)
-        [proposal] = await asyncio.to_thread(self._finder.propose, [task])
+        [proposal] = await asyncio.to_thread(self._find, task)
         result = next(iter(self._finder.execute(task, proposal)), None)
         there = {str(element["id"]): element for element in obs["elements"]}
         if result is None or result.tool != "pick" or result.said not in there:
@@ -192,6 +208,11 @@ class WebAgent:
         await self.stop()
         await self.env.close()
         self._closed = True
+        _TAKEN.discard(self.executor)
+
+    def _find(self, task: RoleTask) -> list[Proposal]:
+        with self._asking:
+            return self._finder.propose([task])
 
     async def _idle(self) -> None:
         if self._closed:

@@ -6,6 +6,7 @@ import asyncio
 import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,10 +19,12 @@ import pytest
 from selfsurf import agents
 from selfsurf.agents import SyncWebtask, Webtask
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
+from selfsurf.agents.policy import Completion
 from selfsurf.agents.webtask.web_agent import Visit, WebAgent
 from selfsurf.browser_env import ActionError, AsyncBrowserEnv, Safety
 from selfsurf.browser_env.record.episode import Episode
 from tests.agents.policy_server import answer, completion, replying, serve_raw
+from tests.agents.said import Saying
 
 DOCS = Path(__file__).parents[2] / "docs" / "agents.md"
 PAGE = """<!doctype html><title>Shop</title><input aria-label=Name>
@@ -139,6 +142,33 @@ def test_nothing_waits_for_a_person_who_answers_later(address: str, llm: Any) ->
                 await agent.do({"action": "click", "id": 1})
             assert (await agent.observe())["title"] == "Message"
             await agent.close()
+
+    asyncio.run(main())
+
+
+def test_agents_that_share_a_policy_ask_it_in_turn_and_none_shares_an_executor(address: str) -> None:
+    class Busy(Saying):
+        asked, beside = 0, False
+
+        def complete(self, conversations: Any, **options: Any) -> list[Completion]:
+            self.beside |= self.asked > 0
+            self.asked += 1
+            time.sleep(0.2)
+            self.asked -= 1
+            return super().complete(conversations, **options)
+
+    async def main() -> None:
+        policy = Busy(OpenAIPolicy(model="m", base_url="http://127.0.0.1:9/v1"), 'Go.\nAction: {"press":"Tab"}')
+        async with Webtask(screenshot=False) as webtask:
+            shared = [await webtask.create_agent(policy, verifier=None) for _ in range(2)]
+            await asyncio.gather(*(one.navigate(address) for one in shared))
+            await asyncio.gather(*(one.execute("Press Tab.", max_steps=3) for one in shared))
+            assert not policy.beside
+            executor = shared[0].executor
+            with pytest.raises(ValueError, match="Another agent has this executor"):
+                await webtask.create_agent(executor)
+            await shared[0].close()
+            await webtask.create_agent(executor)
 
     asyncio.run(main())
 
