@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
@@ -17,6 +19,8 @@ from selfsurf.agents.webtask.playing import Playing, TaskResult
 from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Task
 from selfsurf.browser_env.observe.marks import draw
 from selfsurf.browser_env.record.episode import EpisodeWriter
+
+T = TypeVar("T")
 
 MAX_STEPS = 20
 """Step limit of a task that is given none."""
@@ -54,6 +58,7 @@ class WebAgent:
         self.executor = executor
         self._asking = _ASKING.setdefault(id(executor.policy), threading.Lock())
         self.env = env
+        self._threads = ThreadPoolExecutor(thread_name_prefix="selfsurf-agent")  # the loop's own are the browser's
         self._episodes = episodes
         self._finder = Finder(executor.policy, vision=executor.vision)
         self._playing: Playing | None = None
@@ -144,7 +149,7 @@ class WebAgent:
         """
         obs = await self.observe()
         task = RoleTask(description, obs)
-        [proposal] = await asyncio.to_thread(self._find, task)
+        [proposal] = await self._in_thread(lambda: self._find(task))
         result = next(iter(self._finder.execute(task, proposal)), None)
         there = {str(element["id"]): element for element in obs["elements"]}
         if result is None or result.tool != "pick" or result.said not in there:
@@ -200,7 +205,7 @@ class WebAgent:
         if path is not None:
             from PIL import Image
 
-            await asyncio.to_thread(Image.fromarray(pixels).save, path, format="PNG")
+            await self._in_thread(lambda: Image.fromarray(pixels).save(path, format="PNG"))
         return pixels
 
     async def close(self) -> None:
@@ -208,6 +213,7 @@ class WebAgent:
         await self.stop()
         await self.env.close()
         self._closed = True
+        self._threads.shutdown(wait=False)
         _TAKEN.discard(self.executor)
 
     def _find(self, task: RoleTask) -> list[Proposal]:
@@ -223,14 +229,17 @@ class WebAgent:
 
     async def _end_left(self) -> None:
         if self._left is not None:
-            await asyncio.to_thread(self._left.join)
+            await self._in_thread(self._left.join)
             self._left = None
 
-    async def _wait(self, work: Any) -> TaskResult:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _wait(self, work: Callable[[], TaskResult]) -> TaskResult:
         """Wait for the thread that plays; who stops waiting ends the task, without waiting for the model."""
         playing = self._playing
         try:
-            result: TaskResult = await asyncio.to_thread(work)
+            result = await self._in_thread(work)
         except asyncio.CancelledError:
             if playing is not None and playing is self._playing:
                 playing.stop()

@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,7 +22,7 @@ from selfsurf.agents import SyncWebtask, Webtask
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 from selfsurf.agents.policy import Completion
 from selfsurf.agents.webtask.web_agent import Visit, WebAgent
-from selfsurf.browser_env import ActionError, AsyncBrowserEnv, Safety
+from selfsurf.browser_env import ActionError, AsyncBrowserEnv, Safety, runtime
 from selfsurf.browser_env.record.episode import Episode
 from tests.agents.policy_server import answer, completion, replying, serve_raw
 from tests.agents.said import Saying
@@ -171,6 +172,25 @@ def test_agents_that_share_a_policy_ask_it_in_turn_and_none_shares_an_executor(a
             await webtask.create_agent(executor)
 
     asyncio.run(main())
+
+
+def test_who_waits_for_a_model_takes_no_thread_from_the_browser(address: str) -> None:
+    class Needy(Saying):
+        def complete(self, conversations: Any, **options: Any) -> list[Completion]:
+            looked_up = asyncio.run_coroutine_threadsafe(asyncio.to_thread(int), runtime().loop)
+            looked_up.result(5)
+            return super().complete(conversations, **options)
+
+    policy = Needy(OpenAIPolicy(model="m", base_url="http://127.0.0.1:9/v1"), 'Go.\nAction: {"finish":"ok"}')
+    loop: Any = runtime().loop
+    with SyncWebtask(screenshot=False) as webtask, ThreadPoolExecutor(1) as only:
+        agent = webtask.create_agent(policy, verifier=None)
+        agent.navigate(address)
+        usual, loop._default_executor = loop._default_executor, only
+        try:
+            assert agent.execute("Say ok.").completed
+        finally:
+            loop._default_executor = usual
 
 
 def _policy(served: dict[str, Any]) -> dict[str, Any]:
