@@ -7,6 +7,7 @@ from typing import Any
 
 from selfsurf.agents.guards.stuck import action_key, page_state
 from selfsurf.browser_env import Action, Observation
+from selfsurf.browser_env.safety.confirm import target_of
 
 
 def digest(value: Any) -> str:
@@ -26,7 +27,6 @@ def step_key(action: Action, obs: Observation) -> str:
 
 def name_of(action: Action, obs: Observation) -> str:
     """Return the hash of what an action does to what, without ids: what a user has allowed stays so on a new page."""
-    number = getattr(action, "id", None)
-    element = next((element for element in obs["elements"] if element["id"] == number), None)
+    element = target_of(action, obs)
     said = {key: value for key, value in action.to_dict().items() if key not in ("id", "reason")}
-    return digest((said, element and (element["role"], element["name"]), obs["url"].split("?")[0]))
+    return digest((said, element and (element["role"], element["name"]), obs["url"]))

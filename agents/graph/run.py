@@ -167,7 +167,9 @@ class GraphRun:
         }  # fmt: skip
         if done and obs["last_error"]:
             change["advice"] = [*state["advice"], obs["last_error"]]
-        if done and state["planned"] is not None and state["risk"] is not None:
+        if done and "execute" in saved.next:
+            change["granted"] = [name for name in state["granted"] if name != state["name"]]
+        elif done and state["planned"] is not None and state["risk"] is not None:
             question = next((m["text"] for m in reversed(obs["messages"]) if m["role"] == "assistant"), "")
             if allows(answer_to(question, obs) or "") and state["risk"]["why"] in question:
                 change["granted"] = extended(state["granted"], state["name"])

@@ -73,7 +73,7 @@ class GraphState(TypedDict, total=False):
     blocked: list[str]
     """Keys of what was tried in vain and is not to be done again."""
     granted: list[str]
-    """Names of risky actions that the user has allowed (`hashes.name_of`)."""
+    """Names of risky actions that the user has allowed (`hashes.name_of`), until they are done."""
     loop_trigger: bool
     planned: dict[str, Any] | None
     key: str

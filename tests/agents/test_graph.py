@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -24,7 +25,7 @@ from selfsurf.agents.policy import PolicyError
 from selfsurf.agents.reply.kinds import KINDS
 from selfsurf.agents.reply.parse import parse
 from selfsurf.agents.reply.schema import any_action, thoughtful, wrapped
-from selfsurf.browser_env import Click, Fill, Finish, Observation
+from selfsurf.browser_env import Click, Fill, Finish, Observation, Press
 from selfsurf.scripts.cli import app
 from tests.agents.graphs import call, graph, serving
 
@@ -206,6 +207,40 @@ def test_what_a_server_can_do_wrong(form: Observation) -> None:
         with pytest.raises(PolicyError):
             agent.act(form)
         agent.policy.close()
+
+
+def test_a_yes_is_for_one_action_also_after_the_process_was_killed(
+    tmp_path: Path, observation: Any, element: Any
+) -> None:
+    (tmp_path / "running").mkdir()
+    messages = [element(number, name="Delete") for number in (1, 2, 3)]
+    inbox = observation("Delete the first message", messages, url="http://mail/inbox?box=1")
+    with serving(*[call("click", number) for number in (1, 2, 2, 3)]) as url:
+        agent = graph(url, confirm="user")
+        agent.reset(folder=tmp_path)
+        question = agent.act(inbox).question
+        assert question.startswith("The button 'Delete' looks like one to delete")
+        said = ({"role": "assistant", "text": question}, {"role": "user", "text": "yes"})
+        allowed = {**inbox, "messages": said}
+        assert agent.act(allowed) == Click(id=1)
+        assert agent.act({**allowed, "elements": tuple(messages[1:])}).name == "ask_user"
+        again = graph(url, confirm="user")
+        again.reset(folder=tmp_path)
+        for _ in range(3):
+            again.follow(inbox, Click(id=1))
+        assert again.act({**allowed, "messages": ()}).name == "ask_user"
+        agent.policy.close(), again.policy.close()
+
+
+def test_a_yes_is_for_one_page_and_one_field(observation: Any, element: Any) -> None:
+    one, other = (
+        observation("", [element(number, name="Delete")], url=f"http://mail/message?id={number}") for number in (1, 2)
+    )
+    assert hashes.name_of(Click(id=1), one) != hashes.name_of(Click(id=2), other)
+    comment, card = (
+        observation("", [element(1, "textbox", name, states=("focused",))]) for name in ("Comment", "Card number")
+    )
+    assert hashes.name_of(Press(key="Enter"), comment) != hashes.name_of(Press(key="Enter"), card)
 
 
 def test_several_episodes_plan_in_one_call(form: Observation) -> None:

@@ -22,7 +22,8 @@ def run(state: GraphState, live: Live) -> GraphState:
     """Execute."""
     assert state["planned"] is not None
     result = live.act(state["planned"])
-    change: GraphState = {"step": state["step"] + 1, "before": state["page"], "error": None}
+    granted = [name for name in state["granted"] if name != state["name"]]  # a yes is for one time
+    change: GraphState = {"step": state["step"] + 1, "before": state["page"], "error": None, "granted": granted}
     if result.get("over"):
         change |= {"terminal": result.get("terminal", ""), "terminal_detail": result.get("detail", ""), "stage": "done"}
     else:
