@@ -10,6 +10,7 @@ from typing import Any, cast
 from selfsurf.agents.agent import UNASKED, Decision, Query
 from selfsurf.agents.graph.checkpoints import THREAD, Checkpoints
 from selfsurf.agents.graph.live import Live
+from selfsurf.agents.graph.nodes.ask_user import answered
 from selfsurf.agents.graph.nodes.confirm import answer_to
 from selfsurf.agents.graph.reasons import TerminalReason, normalized
 from selfsurf.agents.graph.state import GraphState, Stage, extended, first_state
@@ -165,7 +166,9 @@ class GraphRun:
         change: dict[str, Any] = {
             "planned": None, "error": None, "step": self.followed, "terminal": "", "stage": Stage.ORIENT.value,
         }  # fmt: skip
-        if done and obs["last_error"]:
+        if done and "ask_user" in saved.next:
+            change |= answered(cast(GraphState, state), obs)
+        elif done and obs["last_error"]:
             change["advice"] = [*state["advice"], obs["last_error"]]
         if done and "execute" in saved.next:
             change["granted"] = [name for name in state["granted"] if name != state["name"]]

@@ -243,6 +243,24 @@ def test_a_yes_is_for_one_page_and_one_field(observation: Any, element: Any) -> 
     assert hashes.name_of(Press(key="Enter"), comment) != hashes.name_of(Press(key="Enter"), card)
 
 
+def test_stop_ends_it_also_after_the_process_was_killed(tmp_path: Path, form: Observation) -> None:
+    (tmp_path / "running").mkdir()
+    with serving(*[call("press", key) for key in ("Escape", "Home", "End", "PageUp", "Tab")]) as url:
+        agents_ = [graph(url, actions=["open", "ask_user"]) for _ in range(2)]
+        for agent in agents_:
+            agent.reset(folder=tmp_path, open_ended=True)
+        done = [agents_[0].act(form) for _ in range(5)]
+        assert [one.name for one in done] == ["press"] * 4 + ["ask_user"]
+        for action in done:
+            agents_[1].follow(form, action)
+        said = ({"role": "assistant", "text": done[-1].question}, {"role": "user", "text": "Stop."})
+        [decision] = agents_[1].decide([{**form, "messages": said}])
+        assert decision.gives_up == 'the user said: "Stop."'
+        assert decision.graph["claim"] == "goal_failed"
+        for agent in agents_:
+            agent.policy.close()
+
+
 def test_several_episodes_plan_in_one_call(form: Observation) -> None:
     with serving(call("click", 7), call("click", 7)) as url:
         agent = graph(url)

@@ -6,6 +6,7 @@ from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.nodes.confirm import answer_to
 from selfsurf.agents.graph.reasons import TerminalReason
 from selfsurf.agents.graph.state import GraphState, ending
+from selfsurf.browser_env import Observation
 
 NEXT = ("observe", "END")
 
@@ -16,12 +17,18 @@ STOP = ("stop", "give up", "cancel", "quit")
 def run(state: GraphState, live: Live) -> GraphState:
     """Ask."""
     result = live.act({"action": "ask_user", "question": state["question"]})
-    said = answer_to(state["question"], live.obs)
-    change: GraphState = {"step": state["step"] + 1, "planned": None, "answer": said or ""}
+    change: GraphState = {"step": state["step"] + 1, "planned": None, **answered(state, live.obs)}
     if result.get("over"):
         change |= {"terminal": result.get("terminal", ""), "terminal_detail": result.get("detail", ""), "stage": "done"}
-    elif said is None:
-        change["advice"] = [*state["advice"], live.obs["last_error"] or "The user did not answer."]
+    return change
+
+
+def answered(state: GraphState, obs: Observation) -> GraphState:
+    """Return what the answer to the question changes, also where another process has asked it."""
+    said = answer_to(state["question"], obs)
+    change: GraphState = {"answer": said or ""}
+    if said is None:
+        change["advice"] = [*state["advice"], obs["last_error"] or "The user did not answer."]
     elif state["planned"] is None and said.strip().rstrip(".!").casefold() in STOP:
         change |= ending(TerminalReason.GOAL_FAILED, f'the user said: "{said.strip()}"')
     return change
