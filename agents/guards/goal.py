@@ -6,6 +6,7 @@ import re
 
 from selfsurf.agents.guards.base import Guard, Verdict
 from selfsurf.browser_env import Action, Fill, Finish, Message, Observation, Type, Wait
+from selfsurf.browser_env.safety.confirm import target_of
 
 FEEDBACK = "The goal asks for an answer: give it as the text of finish."
 
@@ -24,13 +25,16 @@ def asks(goal: str) -> bool:
 
 
 class EmptyText(Guard):
-    """An empty text where the goal asks for one is replaced by the goal's only quoted text."""
+    """An empty text for an empty field, where the goal asks for one, is replaced by the goal's only quoted text."""
 
     name = "empty_text"
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
         """See `Guard.check`."""
         if not isinstance(action, (Fill, Type)) or action.text.strip() or not _TYPING.search(goal):
+            return Verdict(action)
+        field = target_of(action, obs)
+        if field is not None and field["value"]:  # it is to be cleared
             return Verdict(action)
         texts = [next(group for group in found if group) for found in _QUOTED.findall(goal)]
         if len(texts) != 1:

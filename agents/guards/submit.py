@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from selfsurf.agents.guards.base import Guard, Verdict
 from selfsurf.agents.reply.kinds import is_editable
 from selfsurf.browser_env import Action, Click, Element, Fill, Finish, Observation, Press, Type
+from selfsurf.browser_env.safety.risk import assess, normal
 
 _SUBMIT = re.compile(
     r"(?i)^\W*(?:submit|search|find|go|ok|okay|save|apply|send|post|continue|next|confirm|done|update|add|create|register"
@@ -22,9 +23,9 @@ class Submit(Guard):
     """A model that finishes after typing, without submitting, presses the submit button first, or Enter.
 
     The button is the first after the field with a name like `Submit`, `Search` or `Log in`, in the same frame, or the
-    only one there; never one that buys or deletes, and none if the goal says not to do something. Any button, or
-    Enter, pressed after typing counts as submitting. In a search field the button must be its own: one to search, with
-    no other field between. A search field that has none gets Enter.
+    only one there; never a risky one, such as `Send`, that the goal does not name, and none if the goal says not to do
+    something. Any button, or Enter, pressed after typing counts as submitting. In a search field the button must be its
+    own: one to search, with no other field between. A search field that has none gets Enter.
     """
 
     name = "submit"
@@ -41,13 +42,13 @@ class Submit(Guard):
         elif isinstance(action, (Click, Press)) and _submits(action, obs):
             self._typed = None
         elif isinstance(action, Finish) and not _NOT.search(goal):
-            submitting = self._submitting(obs)
+            submitting = self._submitting(obs, goal)
             self._typed = None
             if submitting is not None:
                 return submitting
         return Verdict(action)
 
-    def _submitting(self, obs: Observation) -> Verdict | None:
+    def _submitting(self, obs: Observation, goal: str) -> Verdict | None:
         """What submits the field that was typed into, if that is still there and filled."""
         elements = obs["elements"]
         place = next((index for index, element in enumerate(elements) if element["id"] == self._typed), None)
@@ -56,6 +57,8 @@ class Submit(Guard):
         field = elements[place]
         searches = _is_search(field)
         button = _search_button(elements, place) if searches else _button(elements, place)
+        if button is not None and not _is_wanted(button, goal):
+            return None
         if button is not None:
             note = f'What was typed is not submitted yet: pressed {button["role"]} "{button["name"]}".'
             return Verdict(Click(id=button["id"]), note)
@@ -91,6 +94,12 @@ def _search_button(elements: Sequence[Element], field: int) -> Element | None:
 def _is_submit(element: Element, frame: str) -> bool:
     usable = element["role"] == "button" and not {"disabled", "covered"} & set(element["states"])
     return usable and element["frame"] == frame and bool(_SUBMIT.search(element["name"]))
+
+
+def _is_wanted(button: Element, goal: str) -> bool:
+    """Whether pressing a button is harmless, or the goal says the word that it begins with."""
+    word = normal(button["name"]).partition(" ")[0]
+    return assess(Click(id=button["id"]), button) is None or word in normal(goal).split()
 
 
 def _submits(action: Click | Press, obs: Observation) -> bool:

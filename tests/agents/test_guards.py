@@ -51,6 +51,12 @@ def test_empty_text_may_clear(form: Observation) -> None:
     assert EmptyText().check(Fill(id=3, text=""), form, "Clear the field.").note == ""
 
 
+@pytest.mark.parametrize("kind", [Fill, Type])
+def test_a_field_that_holds_a_text_may_be_cleared(form: Observation, kind: Any) -> None:
+    held = with_values(form, Name="old")
+    assert EmptyText().check(kind(id=3, text=""), held, 'Clear the field called "Name".').action.text == ""
+
+
 def test_third_repetition_is_overridden(form: Observation) -> None:
     guard = Repetition()
     assert [guard.check(Click(id=7), form, "").note for _ in range(2)] == ["", ""]
@@ -130,6 +136,25 @@ def test_a_new_state_breaks_the_circle(observation: Make, element: MakeElement) 
     for step in range(20):
         page = observation("Go.", elements, page_text=f"{step} done")
         assert guard.check(Click(id=1 + step % 2), page, "").note == ""
+
+
+@pytest.mark.parametrize(
+    ("goal", "name", "pressed"),
+    [
+        ('Type "hello" into the comment box.', "Post", False),
+        ('Write a reply to Bob that says "hi" and leave it as a draft.', "Send", False),
+        ('Send "hi" to Bob.', "Send message", True),
+        ('Type "hi" and press "Post".', "Post", True),
+        ('Type "hello" into the box.', "Save", True),
+    ],
+)
+def test_what_the_goal_does_not_name_is_not_sent(
+    observation: Make, element: MakeElement, goal: str, name: str, pressed: bool
+) -> None:
+    guard = Submit()
+    page = observation(goal, [element(1, "textbox", "Text", value="hi"), element(2, "button", name)])
+    guard.check(Fill(id=1, text="hi"), page, goal)
+    assert guard.check(Finish(), page, goal).action == (Click(id=2) if pressed else Finish())
 
 
 def test_typed_text_is_submitted_before_the_end(form: Observation) -> None:
