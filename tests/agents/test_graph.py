@@ -261,6 +261,20 @@ def test_stop_ends_it_also_after_the_process_was_killed(tmp_path: Path, form: Ob
             agent.policy.close()
 
 
+def test_what_is_refused_after_a_loop_is_not_being_stuck(form: Observation) -> None:
+    addresses = [f"http://10.0.0.{number}/" for number in (1, 2, 3)]
+    script = [call("press", "Home")] * 3 + [call("navigate", address) for address in addresses]
+    with serving(*script) as url:
+        agent = graph(url, actions=["all"])
+        agent.reset("Do it.")
+        error = ""
+        for _ in range(7):
+            [decision] = agent.decide([{**form, "last_error": error}])
+            error = "" if decision.action.name == "press" else f"{addresses[0]} was not opened: private network."
+        assert decision.graph["claim"] == "goal_failed"
+        agent.policy.close()
+
+
 def test_several_episodes_plan_in_one_call(form: Observation) -> None:
     with serving(call("click", 7), call("click", 7)) as url:
         agent = graph(url)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from selfsurf.agents.graph import counters
 from selfsurf.agents.graph.budgets import exhausted
 from selfsurf.agents.graph.live import Live
+from selfsurf.agents.graph.nodes.safety import BARRED
 from selfsurf.agents.graph.reasons import TerminalReason
 from selfsurf.agents.graph.state import GraphState, ending
 
@@ -32,7 +33,7 @@ def run(state: GraphState, live: Live) -> GraphState:
     if why := exhausted(live.budgets, state["step"], state["spent"]):
         change |= ending(TerminalReason.BUDGET_EXHAUSTED, why)
     elif counters.exceeded(tally, kind):
-        stuck = kind == "disallowed" and bool(state["blocked"])
+        stuck = text == BARRED
         reason = TerminalReason.LOOP_STUCK if stuck else TerminalReason.GOAL_FAILED
         change |= ending(reason, f"{tally[kind]} times in a row: {text}")
     return change
