@@ -135,11 +135,10 @@ class TaskExecutor(DecidingAgent):
                 task.history.append(RoleStep([proposal]))
                 self.proposer.execute(task, proposal)
         claims = [row for row, task in enumerate(tasks) if _claims(task, answers[row])]
-        try:
-            self._verify([tasks[row] for row in claims], None if seeds is None else [seeds[row] for row in claims])
-        except Exception as error:
-            for row in claims:
-                answers[row] = error
+        drawn = None if seeds is None else [seeds[row] for row in claims]
+        for row, error in zip(claims, self._verify([tasks[row] for row in claims], drawn), strict=True):
+            if error is not None:  # nothing was claimed: it is asked again, if at all
+                answers[row], tasks[row].mode = error, Mode.PROPOSE
         return [
             self._decision(task) if isinstance(answer, Proposal) else answer
             for task, answer in zip(tasks, answers, strict=True)
@@ -186,19 +185,30 @@ class TaskExecutor(DecidingAgent):
         task.observe(obs)
         return task
 
-    def _verify(self, claims: Sequence[RoleTask], seeds: Sequence[int] | None) -> None:
-        """Have claims checked, with one call of the policy."""
+    def _verify(self, claims: Sequence[RoleTask], seeds: Sequence[int] | None) -> list[BaseException | None]:
+        """Have claims checked, with one call of the policy; return for each what has failed."""
         if self.verifier is None or not claims:
             for task in claims:
                 task.accept()
-            return
-        for task, verdict in zip(claims, self.verifier.propose(claims, seeds=seeds), strict=True):
+            return [None] * len(claims)
+        verdicts = self.verifier.propose_each(claims, seeds=seeds)
+        return [self._conclude(task, verdict) for task, verdict in zip(claims, verdicts, strict=True)]
+
+    def _conclude(self, task: RoleTask, verdict: Proposal | BaseException) -> BaseException | None:
+        """Carry out a verdict; return why there is none."""
+        if isinstance(verdict, BaseException):
+            return verdict
+        assert self.verifier is not None
+        try:
             self.verifier.execute(task, verdict)
-            task.history[-1].proposals.append(verdict)
-            if task.mode is Mode.VERIFY:  # tools of its own that decide nothing
-                task.reject("the verifier did not agree")
-            if task.mode is Mode.PROPOSE:
-                self.proposer.reject(task)
+        except Exception as error:
+            return error
+        task.history[-1].proposals.append(verdict)
+        if task.mode is Mode.VERIFY:  # tools of its own that decide nothing
+            task.reject("the verifier did not agree")
+        if task.mode is Mode.PROPOSE:
+            self.proposer.reject(task)
+        return None
 
     def _decision(self, task: RoleTask) -> Decision:
         """What to do, with all that was proposed for it."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from selfsurf.agents.llm_agent import SMALL
-from selfsurf.agents.policy import Message, Policy
+from selfsurf.agents.policy import Completion, Message, Policy, PolicyError
 from selfsurf.agents.prompt.fit import Aside, Shown, compose
 from selfsurf.agents.prompt.prompt import Budget, Turn
 from selfsurf.agents.prompt.vision import picture
@@ -95,13 +95,34 @@ class BaseRole:
         completions = self.policy.complete(
             conversations, max_new_tokens=self.max_new_tokens, seed=None if seeds is None else list(seeds), **guides
         )
-        proposals = []
-        for completion, messages in zip(completions, conversations, strict=True):
-            shown = "\n".join(message.text for message in messages)
-            call, error = self.tools.read(completion.text, shown, decisive=self.decisive)
-            calls: tuple[BaseModel, ...] = () if call is None else (call,)
-            proposals.append(Proposal(self.name, calls, thought_in(completion.text), completion, messages, error))
-        return proposals
+        return [self._proposal(*each) for each in zip(completions, conversations, strict=True)]
+
+    def propose_each(
+        self, tasks: Sequence[RoleTask], *, seeds: Sequence[int] | None = None
+    ) -> list[Proposal | BaseException]:
+        """As `propose`, but an error of one task stands in its proposal's place."""
+        try:
+            return list(self.propose(tasks, seeds=seeds))
+        except PolicyError as error:
+            if not error.answers:
+                return [error] * len(tasks)
+            return [
+                one if isinstance(one, BaseException) else self._proposal(one, self.messages(task))
+                for one, task in zip(error.answers, tasks, strict=True)
+            ]
+        except Exception as error:
+            if len(tasks) == 1:
+                return [error]
+            drawn = [None] * len(tasks) if seeds is None else [[seed] for seed in seeds]
+            return [
+                one for task, seed in zip(tasks, drawn, strict=True) for one in self.propose_each([task], seeds=seed)
+            ]
+
+    def _proposal(self, completion: Completion, messages: Sequence[Message]) -> Proposal:
+        shown = "\n".join(message.text for message in messages)
+        call, error = self.tools.read(completion.text, shown, decisive=self.decisive)
+        calls: tuple[BaseModel, ...] = () if call is None else (call,)
+        return Proposal(self.name, calls, thought_in(completion.text), completion, messages, error)
 
     def execute(self, task: RoleTask, proposal: Proposal) -> list[ExecutionResult]:
         """Carry out the proposed calls, and return what came of each."""

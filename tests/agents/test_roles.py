@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from selfsurf import agents
+from selfsurf.agents.agent import Decision
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 from selfsurf.agents.policy import Completion, PolicyError
@@ -168,6 +169,41 @@ def test_a_server_that_fails_is_nobodys_fault(form: Observation) -> None:
     policy = Lost(OpenAIPolicy(model="m", base_url="http://127.0.0.1:9/v1"), DONE)
     with pytest.raises(PolicyError, match="gone"):
         TaskExecutor(LLMAgent(policy)).act(form)
+
+
+def test_a_verdict_that_fails_is_that_claims_alone(form: Observation) -> None:
+    agreed = Completion(ACCEPTED, [], [], [], None, "eos")
+
+    class Half(Saying):
+        def complete(self, conversations: Any, **options: Any) -> list[Completion]:
+            if "You check whether" in conversations[0][0].text:
+                raise PolicyError("1 of 2 failed", [agreed, PolicyError("down")])
+            return super().complete(conversations, **options)
+
+    class Show(Tool):
+        """Show something."""
+
+        what: str
+
+        def run(self, task: RoleTask) -> str:
+            if task.slot == 1:
+                raise RuntimeError("boom")
+            return task.accept()
+
+    class Showing(Verifier):
+        tools = Verifier.tools + ToolRegistry(Show)
+
+    server = OpenAIPolicy(model="m", base_url="http://127.0.0.1:9/v1")
+    shown = Saying(server, DONE, DONE, '{"show": {"what": "it"}}')
+    for policy, verifier, failed in ((Half(server, DONE), Verifier, PolicyError), (shown, Showing, RuntimeError)):
+        agent = TaskExecutor(LLMAgent(policy), verifier=verifier)
+        done, error = agent.decide_each([form, form])
+        assert isinstance(done, Decision)
+        assert done.action == Finish(answer="ok")
+        assert isinstance(error, failed)
+        task = agent.task(1)
+        assert task is not None
+        assert task.mode is Mode.PROPOSE
 
 
 def test_several_actions_have_a_result_each(served: Any, form: Observation, observation: Any) -> None:
