@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from selfsurf.agents.policy import Completion, Conversation, Message, Policy, PolicyError, summed
+from selfsurf.agents.policy import Completion, Conversation, Message, Policy, PolicyError, Usage, summed
 
 VARIED = 0.7
 """Temperature of the replies after the first, unless the agent's own is higher."""
@@ -51,13 +51,13 @@ def best_of(
     choices = iter(_choices(policy, asked, [len(candidates[row]) for row in rows]))
     chosen = []
     for row, each in enumerate(zip(*tries, strict=True)):
-        usage = each[0].usage
+        usage: Usage | None = each[0].spent
         for one in each[1:]:
-            usage = summed(usage, one.usage)
+            usage = summed(usage, one.spent)
         best = 0
         if row in rows:
             best, said = next(choices)
-            usage = summed(usage, said.usage)
+            usage = summed(usage, said.spent)
         chosen.append(replace(candidates[row][best], usage=usage))
     return chosen
 

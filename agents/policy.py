@@ -113,6 +113,11 @@ class Completion:
     thinking: str = ""
     """What a server says that the model thought before the reply; no part of `text`."""
 
+    @property
+    def spent(self) -> Usage:
+        """What it cost, by its own tokens where nobody said."""
+        return self.usage or Usage(len(self.prompt_token_ids), len(self.token_ids))
+
 
 class Policy(Protocol):
     """A language model that completes conversations, many at a time.

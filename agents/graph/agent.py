@@ -170,14 +170,11 @@ class GraphAgent(DecidingAgent):
 
     def _plan_of(self, run: GraphRun, decision: Decision) -> dict[str, Any]:
         completion, earlier = decision.completion, run.decision
-        usage = completion.usage
-        dollars = 0.0 if usage is None else usage.cost or 0.0
-        tokens = len(completion.prompt_token_ids) + len(completion.token_ids)
-        tokens = tokens if usage is None else usage.prompt_tokens + usage.completion_tokens
+        usage = completion.spent
         if earlier is not None:  # a reply that came to nothing
-            completion = replace(completion, usage=summed(earlier.completion.usage, usage))
+            completion = replace(completion, usage=summed(earlier.completion.spent, usage))
         run.decision = replace(decision, completion=completion)
-        cost = {"tokens": tokens, "dollars": dollars}
+        cost = {"tokens": usage.prompt_tokens + usage.completion_tokens, "dollars": usage.cost or 0.0}
         if isinstance(decision.action, str):
             return {"action": None, "kind": "planner", "error": decision.error or "It was empty.", **cost}
         intent = thought_in(completion.text) if self.agent.thinks else ""

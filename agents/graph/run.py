@@ -186,7 +186,8 @@ class GraphRun:
         self._invoke(Command(resume=value))
 
     def _invoke(self, given: Any) -> None:
-        began = self._since or time.monotonic()
+        began = time.monotonic()
+        self.live.seconds += began - (self._since or began)  # first: the node that goes on counts it
         result = self._graph.invoke(given, self._config, context=self.live, durability="sync")
         stops = result.get("__interrupt__", ())
         self.wants = dict(stops[0].value) if stops else None

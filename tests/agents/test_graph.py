@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +13,7 @@ from typer.testing import CliRunner
 
 from selfsurf import agents
 from selfsurf.agents.graph import counters, hashes
+from selfsurf.agents.graph.agent import GraphAgent
 from selfsurf.agents.graph.brief import brief
 from selfsurf.agents.graph.budgets import Budgets, added, exhausted
 from selfsurf.agents.graph.classifiers import candidates, covered, goal_kind, is_sparse, page_kind, says_success
@@ -20,14 +23,17 @@ from selfsurf.agents.graph.reasons import TerminalReason, normalized
 from selfsurf.agents.graph.scoring import score, stage_of
 from selfsurf.agents.graph.state import GraphState, first_state
 from selfsurf.agents.graph.wiring import NODES, edges, node
+from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policies.openai.kinds import kind_tools, reply_of
-from selfsurf.agents.policy import PolicyError
+from selfsurf.agents.policies.openai.policy import OpenAIPolicy
+from selfsurf.agents.policy import Completion, PolicyError
 from selfsurf.agents.reply.kinds import KINDS
 from selfsurf.agents.reply.parse import parse
 from selfsurf.agents.reply.schema import any_action, thoughtful, wrapped
 from selfsurf.browser_env import Click, Fill, Finish, Observation, Press
 from selfsurf.scripts.cli import app
 from tests.agents.graphs import call, graph, serving
+from tests.agents.said import Saying
 
 
 @pytest.mark.parametrize(
@@ -273,6 +279,33 @@ def test_what_is_refused_after_a_loop_is_not_being_stuck(form: Observation) -> N
             error = "" if decision.action.name == "press" else f"{addresses[0]} was not opened: private network."
         assert decision.graph["claim"] == "goal_failed"
         agent.policy.close()
+
+
+def test_budgets_count_all_that_a_step_takes(form: Observation, observation: Any, element: Any) -> None:
+    class Local(Saying):
+        def complete(self, conversations: Any, **options: Any) -> list[Completion]:
+            time.sleep(0.3)
+            replies = super().complete(conversations, **options)
+            return [replace(one, prompt_token_ids=[0] * 100, token_ids=[0] * 10) for one in replies]
+
+    def local(*replies: str, best_of: int = 1, **options: Any) -> GraphAgent:
+        policy = Local(OpenAIPolicy(model="m", base_url="http://127.0.0.1:9/v1"), *replies)
+        return GraphAgent(LLMAgent(policy, guards=False, best_of=best_of), **options)
+
+    agent = local('A. {"click":7}', 'B. {"click":12}', '{"best": 1}', best_of=2, budget_seconds=0.5)
+    agent.act(form)
+    state = agent.state()
+    assert state is not None
+    assert state["spent"]["tokens"] == 330
+    assert state["spent"]["seconds"] > 0.5
+    [decision] = agent.decide([form])
+    assert decision.gives_up == "the budget of 0.5 seconds is used up"
+
+    page = observation("Delete it", [element(1, name="Delete")])
+    agent = local('Go. {"click":1}', confirm="user", budget_steps=1)
+    [decision] = agent.decide([page])
+    assert decision.gives_up == "the budget of 1 steps is used up", "a question would leave none for the action"
+    assert decision.graph["claim"] == "budget_exhausted"
 
 
 def test_several_episodes_plan_in_one_call(form: Observation) -> None:

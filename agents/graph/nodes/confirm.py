@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from selfsurf.agents.graph.budgets import exhausted
 from selfsurf.agents.graph.live import Live
-from selfsurf.agents.graph.state import GraphState, extended
+from selfsurf.agents.graph.reasons import TerminalReason
+from selfsurf.agents.graph.state import GraphState, ending, extended
 from selfsurf.browser_env import Observation, parse_action
 from selfsurf.browser_env.asking import HINT, WANTED, allows
 
@@ -16,6 +18,8 @@ def run(state: GraphState, live: Live) -> GraphState:
     risk, name = state["risk"], state["name"]
     if risk is None or risk.get("asks") or live.confirm == "auto" or name in state["granted"]:
         return {}
+    if why := exhausted(live.budgets, state["step"] + 1, state["spent"]):  # nothing is left for the action itself
+        return {**ending(TerminalReason.BUDGET_EXHAUSTED, why), "error": {"kind": "disallowed", "text": why}}
     question = f"{risk['why']}{WANTED}{parse_action(state['planned']).to_json()}{HINT}"
     live.act({"action": "ask_user", "question": question})
     change: GraphState = {"step": state["step"] + 1, "question": question}

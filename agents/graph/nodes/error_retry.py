@@ -32,7 +32,7 @@ def run(state: GraphState, live: Live) -> GraphState:
         change["advice"] = [*state["advice"], advice]
     if why := exhausted(live.budgets, state["step"], state["spent"]):
         change |= ending(TerminalReason.BUDGET_EXHAUSTED, why)
-    elif counters.exceeded(tally, kind):
+    elif not state["terminal"] and counters.exceeded(tally, kind):
         stuck = text == BARRED
         reason = TerminalReason.LOOP_STUCK if stuck else TerminalReason.GOAL_FAILED
         change |= ending(reason, f"{tally[kind]} times in a row: {text}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from selfsurf.agents.graph.budgets import exhausted
+from selfsurf.agents.graph.budgets import added, exhausted
 from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.reasons import TerminalReason
 from selfsurf.agents.graph.state import GraphState, ending
@@ -14,12 +14,12 @@ VERIFY = "The page says that something was done: check whether all of the goal i
 
 def run(state: GraphState, live: Live) -> GraphState:
     """Check."""
-    why = exhausted(live.budgets, state["step"], state["spent"])
-    change: GraphState = {}
+    change: GraphState = {"spent": added(state["spent"], seconds=live.taken())}
+    why = exhausted(live.budgets, state["step"], change["spent"])
     if why and not state["terminal"]:
-        change = ending(TerminalReason.BUDGET_EXHAUSTED, why)
+        change |= ending(TerminalReason.BUDGET_EXHAUSTED, why)
     elif state["stage"] == "verify":
-        change = {"advice": [*state["advice"], VERIFY]}
+        change["advice"] = [*state["advice"], VERIFY]
     return change
 
 
