@@ -195,6 +195,10 @@ class GraphAgent(DecidingAgent):
         """Take the end of an episode, and return why it ended; None where that is not the agent's doing."""
         return self._runs[slot].end(outcome, detail) if slot in self._runs else None
 
+    def ended(self, slot: int = 0, *, reached: bool) -> None:
+        """As `LLMAgent.ended`."""
+        self.agent.ended(slot, reached=reached)
+
     def _close(self, slot: int) -> None:
         if slot in self._runs:
             self._runs.pop(slot).checkpoints.close()

@@ -56,6 +56,7 @@ class GraphRun:
         self._graph = build(self.checkpoints.saver, self.trace.node)
         self._config = {"configurable": {"thread_id": THREAD}, "recursion_limit": LONGEST}
         self._begun = self._taken_up = False
+        self._last: GraphState | None = None
         self._undelivered = False
         self._answer: dict[str, Any] | None = None
         self._since: float | None = None
@@ -63,7 +64,9 @@ class GraphRun:
 
     @property
     def state(self) -> GraphState:
-        """The state as it is now."""
+        """The state as it is now, or was at the end."""
+        if self._last is not None:
+            return self._last
         return cast(GraphState, self._graph.get_state(self._config).values)
 
     def see(self, obs: Observation) -> None:
@@ -139,6 +142,7 @@ class GraphRun:
     def end(self, outcome: str, detail: str) -> TerminalReason | None:
         """Take the end of the episode, so that the graph comes to its own, and return why it ended."""
         if not self._begun:
+            self._last = self.state
             self.checkpoints.close()
             return None
         state = self.state
@@ -148,7 +152,8 @@ class GraphRun:
             reason = normalized(outcome, claim)
             self._resume({"over": True, "terminal": str(reason or ""), "detail": detail})
         reason = normalized(outcome, claim)
-        self.trace.summary(outcome, str(reason or ""), self.state)
+        self._last = self.state
+        self.trace.summary(outcome, str(reason or ""), self._last)
         self.checkpoints.close()
         return reason
 

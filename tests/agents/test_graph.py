@@ -24,6 +24,7 @@ from selfsurf.agents.graph.scoring import score, stage_of
 from selfsurf.agents.graph.state import GraphState, first_state
 from selfsurf.agents.graph.wiring import NODES, edges, node
 from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.play import Decider
 from selfsurf.agents.policies.openai.kinds import kind_tools, reply_of
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 from selfsurf.agents.policy import Completion, PolicyError
@@ -306,6 +307,18 @@ def test_budgets_count_all_that_a_step_takes(form: Observation, observation: Any
     [decision] = agent.decide([page])
     assert decision.gives_up == "the budget of 1 steps is used up", "a question would leave none for the action"
     assert decision.graph["claim"] == "budget_exhausted"
+
+
+def test_after_the_end_the_state_can_be_read_and_the_site_is_remembered(tmp_path: Path, form: Observation) -> None:
+    with serving(call("click", 7), call("finish", "ok")) as url:
+        agent = graph(url, site_memory=str(tmp_path))
+        agent.reset("Press Submit")
+        agent.act(form), agent.act(form)
+        assert agent.why_ended("stopped") == "goal_satisfied"
+        Decider(agent).end(0, reached=True)
+        assert agent.state()["stage"] == "done"
+        assert [one.name for one in tmp_path.iterdir()] == ["page.jsonl"]
+        agent.policy.close()
 
 
 def test_several_episodes_plan_in_one_call(form: Observation) -> None:
