@@ -88,5 +88,5 @@ def _executor(llm: str | Policy | TaskExecutor, options: dict[str, Any]) -> Task
         if options:
             raise ValueError(f"An agent in memory has its options already: {', '.join(options)}.")
         return llm
-    own = {"verifier": options.pop("verifier")} if "verifier" in options else {}
+    own = {name: options.pop(name) for name in ("verifier", "verifier_adapter") if name in options}
     return TaskExecutor(LLMAgent(llm, **{"actions": TaskExecutor.actions, **options}), **own)

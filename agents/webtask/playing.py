@@ -56,6 +56,7 @@ class Playing(Watch):
 
     def begin(self) -> TaskResult:
         """Begin, and return once the page is there and the first step may be taken."""
+        self._agent.reset(self._env.task.goal or "")  # what it has of an earlier task is not this one's
         self._thread.start()
         return self._told()
 

@@ -22,7 +22,7 @@ from selfsurf.agents import SyncWebtask, Webtask
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 from selfsurf.agents.policy import Completion
 from selfsurf.agents.webtask.web_agent import Visit, WebAgent
-from selfsurf.browser_env import ActionError, AsyncBrowserEnv, Safety, runtime
+from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Safety, runtime
 from selfsurf.browser_env.record.episode import Episode
 from tests.agents.policy_server import answer, completion, replying, serve_raw
 from tests.agents.said import Saying
@@ -191,6 +191,26 @@ def test_who_waits_for_a_model_takes_no_thread_from_the_browser(address: str) ->
             assert agent.execute("Say ok.").completed
         finally:
             loop._default_executor = usual
+
+
+def test_a_task_whose_page_never_opened_has_no_steps(address: str, llm: Any) -> None:
+    with SyncWebtask(screenshot=False) as webtask:
+        agent = webtask.create_agent(**llm(DONE, ACCEPTED))
+        agent.navigate(address)
+        assert len(agent.execute("Say what the mug costs.").steps) == 1
+
+        async def lost(*args: Any, **options: Any) -> Any:
+            raise EnvError("the browser is gone")
+
+        agent._agent.env.core.reset = lost  # type: ignore[method-assign]
+        result = agent.execute("Log in.")
+        assert (result.outcome, result.steps) == ("env_error", ())
+
+
+def test_a_trained_verifier_beside_a_policy_in_memory(tmp_path: Path) -> None:
+    policy = OpenAIPolicy(model="m", base_url="http://127.0.0.1:9/v1")
+    with SyncWebtask() as webtask, pytest.raises(ValueError, match="is for a model in this process"):
+        webtask.create_agent(policy, verifier_adapter=tmp_path)
 
 
 def _policy(served: dict[str, Any]) -> dict[str, Any]:
