@@ -129,12 +129,15 @@ async def _state(targets: Targets) -> tuple[str, str | None, int]:
 
 
 async def _unchanged(targets: Targets, source: int, before: tuple[str, str | None, int]) -> bool:
-    """Has nothing come of it? What an element like a canvas shows can't be known, nor what frames do."""
+    """Has nothing come of it? What an element like a canvas shows can't be known, nor what frames do.
+
+    A request is an effect, whatever the page makes of its answer.
+    """
     if source in targets.foreign or (await targets.ask("draws", source))["draws"]:
         return False
     await targets.tab.call("settle", frames=2, bound=200)
     edition, markup, clock = await _state(targets)
-    return edition == before[0] or (markup is not None and (markup, clock) == before[1:])
+    return clock == before[2] and (edition == before[0] or (markup is not None and markup == before[1]))
 
 
 async def _drag_once(targets: Targets, action: Drag, source: int | Point, target: int | Point, hold: float) -> None:
