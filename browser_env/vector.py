@@ -185,6 +185,23 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
         if used := [core for core in self.cores if runtime_is_needed(core)]:
             _together([core.close() for core in used], timeout=60)
 
+    def _add_info(self, vector_infos: dict[str, Any], env_info: dict[str, Any], env_num: int) -> dict[str, Any]:
+        """Add an environment's info, as Gymnasium does.
+
+        What stands under a key of a task's `score` may be of another kind in each environment, or at each step: it
+        stays as it is, in an array of objects.
+        """
+        infos = super()._add_info(
+            vector_infos, {key: value for key, value in env_info.items() if key != "score"}, env_num
+        )
+        if "score" in env_info:
+            score = infos.setdefault("score", {})
+            for key, value in env_info["score"].items():
+                score.setdefault(key, np.full(self.num_envs, None, dtype=object))[env_num] = value
+                score.setdefault(f"_{key}", np.zeros(self.num_envs, dtype=bool))[env_num] = True
+            infos.setdefault("_score", np.zeros(self.num_envs, dtype=bool))[env_num] = True
+        return infos
+
     def _seed(self, number: int, asked: int | None = None) -> int:
         return self._seeds.next(asked, self._rngs[number])
 

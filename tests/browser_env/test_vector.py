@@ -7,7 +7,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import selfsurf  # noqa: F401  (registers the ids)
-from selfsurf.browser_env import EnvError, Task, VectorBrowserEnv
+from selfsurf.browser_env import EnvError, Score, Task, VectorBrowserEnv
 from selfsurf.tasks.miniwob import MiniWobTask
 from tests.processes import counts
 
@@ -165,6 +165,30 @@ def test_tasks_that_do_not_go_together():
         VectorBrowserEnv(2, tasks=mixed)
     VectorBrowserEnv(2, tasks=mixed, viewport=(332, 214))
     VectorBrowserEnv(2, tasks=mixed, screenshot=False)
+
+
+class Odd(Task):
+    """Scores with numbers of another kind for each seed, beside an open page."""
+
+    kinds = (0, 0.5, {"name": ""}, None, (1, 2), np.array([3]))
+
+    async def score(self, page, episode):
+        return Score(details={"all": self.kinds[episode.seed], f"only {episode.seed}": "here"})
+
+
+def test_a_score_of_each_kind_stays_as_it_is():
+    count = len(Odd.kinds)
+    envs = VectorBrowserEnv(count, task=Odd(), screenshot=False, autoreset_mode="SameStep")
+    envs.reset(seed=0)
+    *_, infos = envs.step([{"action": "finish"}, *[WAIT] * (count - 1)])
+    assert infos["score"]["_all"].tolist() == [False] + [True] * (count - 1)
+    assert infos["final_info"]["score"]["all"].tolist() == [0] + [None] * (count - 1)
+    assert infos["score"]["all"].tolist()[1:] == list(Odd.kinds[1:])
+    assert (infos["score"]["only 2"][2], infos["score"]["_only 2"].tolist()) == (
+        "here",
+        [False, False, True] + [False] * 3,
+    )
+    envs.close()
 
 
 class Slow(Task):
