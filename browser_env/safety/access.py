@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import mimetypes
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -210,6 +211,26 @@ def _is_top(request: Request) -> bool:
         return True
 
 
-def served(sites: Mapping[str, Path], access: AccessGuard) -> dict[str, Path]:
-    """Return the sites that may be reached; those that the rules block are left to the proxy, which refuses them."""
-    return {origin: folder for origin, folder in sites.items() if not access.rules.refuses_name(*host_and_port(origin))}
+def served(sites: Mapping[str, Path], access: AccessGuard) -> dict[str, Callable[[Route], Awaitable[None]]]:
+    """Return what answers for the sites that may be reached.
+
+    Those that the rules block are left to the proxy, which refuses them.
+    """
+    reached = [origin for origin in sites if not access.rules.refuses_name(*host_and_port(origin))]
+    return {origin: _serve(sites[origin]) for origin in reached}
+
+
+def _serve(folder: Path) -> Callable[[Route], Awaitable[None]]:
+    root = folder.resolve()
+
+    async def handler(route: Route) -> None:
+        path = (root / unquote(urlsplit(route.request.url).path).lstrip("/")).resolve()
+        if path.is_dir():
+            path /= "index.html"
+        if not path.is_relative_to(root) or not path.is_file():
+            await route.fulfill(status=404, body="not found")
+            return
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        await route.fulfill(status=200, body=path.read_bytes(), content_type=kind)
+
+    return handler

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import mimetypes
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from selfsurf.browser_env.errors import ActionError, EnvError
 from selfsurf.browser_env.observe.limits import Limits
@@ -25,7 +22,7 @@ from selfsurf.browser_env.task import Task, Viewport
 from selfsurf.browser_env.text import one_line
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Request, Response, Route
+    from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Request, Response
 
     from selfsurf.browser_env.session.page_script import PageScript
 
@@ -156,8 +153,8 @@ class Session:
             await source.prepare(context, session.note)
             if clock is not None:
                 await clock.install(context)
-            for origin, folder in served(task.sites, access).items():
-                await context.route(f"{origin}/**", _serve(folder))
+            for origin, answer in served(task.sites, access).items():
+                await context.route(f"{origin}/**", answer)
             await access.report_to(context, session.note)
             before = [] if source.shared_with_people else context.pages
             if source.embedded:
@@ -227,6 +224,8 @@ class Session:
                 tab = await self._attach(page)
             finally:
                 self._coming -= 1
+            opener = await page.opener()
+            tab.opener = next((one for one in self.tabs if one.page is opener), None)
             self.active = tab
             if not self._only_downloads(page):
                 with contextlib.suppress(Exception):  # from here on, a slow page is settled like any other
@@ -271,12 +270,17 @@ class Session:
         closed = next((tab for tab in self.tabs if tab.page is page), None)
         if closed is None or self.closed:
             return
-        self.tabs.remove(closed)
+        self._remove(closed)
         closed.changed.set()
         self._decided.set()
-        if closed is self.active and self.tabs:
-            self.active = self.tabs[-1]
         self.note("tab closed")
+
+    def _remove(self, tab: Tab) -> None:
+        """Forget a tab that has closed; after the active one comes the one that opened it, or the last one."""
+        if tab in self.tabs:
+            self.tabs.remove(tab)
+        if tab is self.active and self.tabs:
+            self.active = tab.opener if tab.opener in self.tabs else self.tabs[-1]
 
     async def _dialog(self, dialog: Dialog) -> None:
         if self.dialogs == "leave":
@@ -433,12 +437,9 @@ class Session:
             return
         if not tab.page.is_closed():
             await tab.page.close()  # it hangs
-        if tab in self.tabs:
-            self.tabs.remove(tab)
+        self._remove(tab)
         if not self.tabs:
             await self.new_tab()
-        if self.active is tab:
-            self.active = self.tabs[-1]
 
     def _check_own(self) -> None:
         if self.source.embedded:
@@ -481,19 +482,3 @@ class Session:
         await asyncio.wait({closing}, timeout=seconds)
         if not closing.done() or closing.exception() is not None:
             await self.source.kill(self.context, closing)
-
-
-def _serve(folder: Path) -> Any:
-    root = folder.resolve()
-
-    async def handler(route: Route) -> None:
-        path = (root / unquote(urlsplit(route.request.url).path).lstrip("/")).resolve()
-        if path.is_dir():
-            path /= "index.html"
-        if not path.is_relative_to(root) or not path.is_file():
-            await route.fulfill(status=404, body="not found")
-            return
-        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        await route.fulfill(status=200, body=path.read_bytes(), content_type=kind)
-
-    return handler

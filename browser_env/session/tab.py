@@ -78,6 +78,8 @@ class Tab:
         self._driver = driver
         self.time: PageTime | None = getattr(protocol, "time", None)
         """Of the page, if it is left to us."""
+        self.opener: Tab | None = None
+        """The tab whose page has opened this one."""
         self.crashed = False
         self.scripted = True
         """Do the page's scripts run? If not, our in-page callbacks don't run either."""

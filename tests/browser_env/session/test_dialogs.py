@@ -153,6 +153,22 @@ def test_popups_become_tabs_and_events(open_page, by_name):
     assert "tab closed" in obs["events"]
 
 
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_after_a_popup_the_tab_that_opened_it_is_active(open_page, by_name, by_itself):
+    env, obs = open_page(
+        "<button onclick=\"window.open('second.html')\">Pop</button>",
+        second="<button onclick='window.close()'>Shut</button>",
+    )
+    env.step({"action": "new_tab"})
+    obs, *_ = env.step({"action": "focus_tab", "index": 0})
+    obs = press(env, obs, by_name, "Pop")
+    assert obs["title"] == "second"
+    close = {"action": "click", "id": by_name(obs, "Shut")["id"]} if by_itself else {"action": "close_tab"}
+    obs, *_ = env.step(close)
+    assert [(tab["url"], tab["active"]) for tab in obs["tabs"]] == [(obs["url"], True), ("about:blank", False)]
+    assert obs["title"] == "index"
+
+
 def test_a_dialog_that_a_popup_opens_with_is_answered_by_policy(open_page, by_name):
     env, obs = open_page(
         "<button onclick=\"document.title = window.open('').confirm('sure?') ? 'yes' : 'no'\">Pop</button>"
