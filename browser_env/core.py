@@ -133,7 +133,7 @@ class EnvCore(Reports):
         session.take_events()
         session.downloads.forget()
         self._confirmer.risk = None
-        with session.access.during_setup(session.context):
+        with session.access.during_setup(session.active.page, self.task):
             goal = await session.active.rest_mouse(self._setup(session, rng))
         if not self.task.keeps_session:
             if self.task.restarts_in_page:
@@ -199,8 +199,8 @@ class EnvCore(Reports):
             return session, ""
         lost = f"The browser was lost, with its tabs and what was typed. {one_line(so_far.address)} "
         try:
-            with session.access.during_setup(session.context):
-                await session.active.page.goto(so_far.address or "about:blank", wait_until="domcontentloaded")
+            session.access.admit(so_far.address)
+            await session.active.page.goto(so_far.address or "about:blank", wait_until="domcontentloaded")
         except Exception as error:
             return session, f"{lost}could not be opened again: {session.access.explain(reason(error))}."
         return session, f"{lost}was opened again."

@@ -18,10 +18,11 @@ from selfsurf.browser_env.safety.network import Rules, host_and_port
 from selfsurf.browser_env.safety.policy import Safety
 from selfsurf.browser_env.safety.proxy import FilteringProxy
 from selfsurf.browser_env.session.runtime import BrowserSpec
+from selfsurf.browser_env.task import Task
 from selfsurf.browser_env.text import clip
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Request, Route
+    from playwright.async_api import BrowserContext, Page, Request, Route
 
 NOT_A_PATH = "file outside of the allowed folders"
 
@@ -101,18 +102,22 @@ class AccessGuard:
             await context.route("file:///**", self._file)
 
     @contextlib.contextmanager
-    def during_setup(self, context: BrowserContext) -> Iterator[None]:
-        """While the task sets itself up, hosts that its own code opens from a blank page become its own."""
-        if self.proxy is None:
+    def during_setup(self, page: Page, task: Task) -> Iterator[None]:
+        """While the task sets itself up, hosts that code of its own opens from a blank page become its own.
+
+        Nothing but that code can do so: a page that is there navigates away from itself, and one that has gone blank
+        can only be sent on by another that it has opened.
+        """
+        self.admit(task.start_url or "")
+        if self.proxy is None or type(task).setup is Task.setup:
             yield
             return
         heard = asyncio.Event()
 
         def claim(request: Request) -> None:
             if request.is_navigation_request() and request.redirected_from is None:
-                frame = request.frame
-                came_from = host_and_port(frame.url)[0]
-                if frame.parent_frame is None and (not came_from or self.rules.is_own(came_from)):
+                frame, alone = request.frame, len(page.context.pages) == 1
+                if alone and frame.parent_frame is None and not host_and_port(frame.url)[0]:
                     self.rules.own.add(host_and_port(request.url)[0])
             heard.set()
 
@@ -124,13 +129,13 @@ class AccessGuard:
                         await heard.wait()
             return self.rules.is_own(host)
 
-        context.on("request", claim)
+        page.on("request", claim)
         self.proxy.claimed = claimed
         try:
             yield
         finally:
             self.proxy.claimed = None
-            context.remove_listener("request", claim)
+            page.remove_listener("request", claim)
 
     async def check_url(self, url: str) -> None:
         """Check a URL that the agent wants to open.

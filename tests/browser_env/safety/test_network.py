@@ -86,6 +86,76 @@ def test_what_a_tasks_own_setup_opens_is_its_own(server):
     env.close()
 
 
+class Waits(browser_env.Task):
+    """Has a setup of its own that opens the start page."""
+
+    async def setup(self, page, rng):
+        await page.goto(self.start_url)
+        await page.wait_for_timeout(300)
+        return "Look."
+
+
+GONE_BLANK = """<script>const opened = open('about:blank'); opened.eval(`setTimeout(() => opener.location = '{}', 200)`);
+    location = 'about:blank'</script>"""
+
+
+@pytest.mark.parametrize("kind", [browser_env.Task, Waits])
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<script>location = '{}'</script>",
+        "<script>const opened = open('about:blank'); opened.location = '{}'</script>",
+        GONE_BLANK,
+    ],
+)
+def test_a_start_page_admits_nothing(server, monkeypatch, kind, html):
+    async def lookup(host):
+        return [ipaddress.ip_address("127.0.0.1")]
+
+    monkeypatch.setattr(proxy, "lookup", lookup)
+    inside = server.url("inside.test", "/secret")
+    server.pages["/secret"] = "<title>secret</title>"
+    server.pages["/"] = "<title>start</title>" + html.replace("{}", inside)
+    for safety in (Safety(), Safety(allowed=("start.test",))):
+        task = kind(start_url=server.url("start.test"))
+        env = gymnasium.make("Browser-v0", task=task, safety=safety, screenshot=False)
+        env.reset(seed=0)
+        obs, *_ = env.step({"action": "wait", "ms": 400})
+        obs, *_ = env.step({"action": "navigate", "url": inside})
+        assert "was not opened" in obs["last_error"]
+        assert server.asked("inside.test") == []
+        env.close()
+
+
+def test_a_start_page_may_be_elsewhere_by_now(server, monkeypatch):
+    async def lookup(host):
+        return [ipaddress.ip_address("8.8.8.8")]
+
+    async def connect(host, port, **options):
+        return await opened("127.0.0.1" if host == "8.8.8.8" else host, port, **options)
+
+    opened = asyncio.open_connection
+    monkeypatch.setattr(proxy, "lookup", lookup)
+    monkeypatch.setattr(asyncio, "open_connection", connect)
+    server.pages["/"] = (301, {"location": server.url("www.moved.test", "/home")}, "")
+    server.pages["/home"] = "<title>home</title>"
+    env = gymnasium.make("Browser-v0", start_url=server.url("moved.test"), screenshot=False)
+    obs, _ = env.reset(seed=0)
+    assert obs["title"] == "home"
+    env.close()
+
+
+def test_the_start_page_of_a_later_reset_is_the_tasks_own(server):
+    server.pages["/"] = "<title>mine</title>"
+    task = browser_env.Task(start_url=PUBLIC)
+    task.keeps_session = True
+    env = gymnasium.make("Browser-v0", task=task, screenshot=False)
+    env.reset(seed=0)
+    obs, _ = env.reset(seed=0, options={"start_url": server.url()})
+    assert obs["title"] == "mine"
+    env.close()
+
+
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "localhost", "x.localhost", "0x7f.1", "2130706433", "[::1]", "[::ffff:127.0.0.1]"]
 )
