@@ -276,7 +276,7 @@ function focusedElement() {
   let focused = DOC.activeElement(document);
   for (;;) {
     let inner = null;
-    try { inner = (focused && rootOf(focused)?.activeElement) || focused?.contentDocument?.activeElement; } catch { /* another origin */ }
+    try { inner = (focused && rootOf(focused)?.activeElement) || (focused?.contentDocument && DOC.activeElement(focused.contentDocument)); } catch { /* another origin */ }
     if (!inner || inner === focused) return focused;
     focused = inner;
   }

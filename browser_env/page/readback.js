@@ -133,6 +133,17 @@ function heldOn(first) {
   return fields.map((_, i) => fields.slice(0, i + 1)).slice(1).filter(arePartsOfOne).map((some) => some.map((one) => one.value).join(''));
 }
 
+// Where keys go: the origin of the document with the focus, or the number of a frame with another document that holds
+// it. What may hide a frame in a closed shadow root is a suspect.
+function keysGo() {
+  const el = focusedElement();
+  let inner = null;
+  try { inner = el?.contentDocument; } catch { /* another origin */ }
+  if (el && !inner && (FRAMES.has(tagOf(el)) || tagOf(el) === 'fencedframe')) return {frame: holderNumber(el)};
+  if (el && !rootOf(el) && !isEditable(el)) suspects.push(el);
+  return {origin: DOC.defaultView(inner || el && documentOf(el) || document).origin};
+}
+
 // Has what has the focus read back and guarded, if it is a field: it is typed into without having been named.
 function prepareFocused({text, number}) {
   const el = focusedElement();

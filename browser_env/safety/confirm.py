@@ -144,16 +144,30 @@ async def _surroundings_of(tab: Tab, element: Element | None, foreign: dict[int,
         return NO_SURROUNDINGS  # it was removed, or the page hangs: the action itself will find out
 
 
-_ORIGIN = "function () { return DOC.defaultView(documentOf(this) || this).origin }"
+_ORIGIN = "function () { return DOC.defaultView(documentOf(this)).origin }"
 
 
-async def host_of(tab: Tab, id: int | None, foreign: dict[int, ForeignFrame]) -> str:
-    """Return the host of an element's document (None: the tab's own); empty if it has none."""
+async def host_of(tab: Tab, id: int, foreign: dict[int, ForeignFrame]) -> str:
+    """Return the host of an element's document; empty if it has none."""
     try:
         origin = await _ask(tab, id, foreign, _ORIGIN)
     except Exception:
         return ""  # it was removed: there is nothing to type into
     return host_and_port(str(origin))[0]
+
+
+async def host_of_focus(tab: Tab) -> str:
+    """Return the host of the document that keys go to now; empty if it has none, or if that is not known."""
+    world, place = tab.main, None
+    try:
+        while "frame" in (found := await world.focus()):
+            place = await tab.enter(world, found["frame"], place)
+            if place is None:
+                return ""
+            world = place.world
+    except Exception:
+        return ""  # the frame was removed, or can't be reached
+    return host_and_port(str(found["origin"]))[0]
 
 
 async def _ask(tab: Tab, id: int | None, foreign: dict[int, ForeignFrame], function: str) -> Any:

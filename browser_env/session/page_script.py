@@ -42,8 +42,8 @@ _METHODS = (
     "forget", "takeSuspects", "adopt", "locate", "domClick", "domHover", "prepareFill", "prepareType", "select",
     "optionIn", "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines",
     "scrolledTo", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey", "keptKey",
-    "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "checkLater", "notChosen", "pageText",
-    "withIds",
+    "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "keysGo", "checkLater", "notChosen",
+    "pageText", "withIds",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "stilled"})
@@ -206,6 +206,13 @@ class PageScript:
             again = json.loads(well_formed_json(await self.call("observe", **what)))
             raw.update(with_told(again, raw))
         return raw
+
+    async def focus(self) -> dict[str, Any]:
+        """Return the `origin` of the document that keys go to, or the number of the foreign `frame` that holds it."""
+        found: dict[str, Any] = await self.call("keysGo")
+        while await self._open_roots():
+            found = await self.call("keysGo")
+        return found
 
     async def _open_roots(self) -> bool:
         """Pass the script the closed shadow roots of the elements that may have one; return whether there were any."""

@@ -183,6 +183,47 @@ def test_secrets_stay_on_their_domains(open_page, by_name):
     assert obs["last_error"] == ""
 
 
+CLOSED = """<div id=host></div><script>const root = host.attachShadow({mode: 'closed'});
+    root.innerHTML = "PART"; window.part = root.firstChild</script>"""
+TAKES_FOCUS = (
+    "<script>onmessage = () => { (window.i || document.body).focus(); parent.postMessage('taken', '*') }</script>"
+)
+
+
+@pytest.mark.parametrize("place", ["in the page", "in a closed root"])
+@pytest.mark.parametrize("inner", ["<input id=i>", "<input id=i style='position:fixed;left:-9999px'>", "<script>document.designMode = 'on'</script>"])  # fmt: skip
+def test_the_focus_may_move_into_a_frame_after_the_page_was_seen(open_page, place, inner):
+    frame = "<iframe src='http://other.test/inner.html' width=0 height=0></iframe>"
+    env, _ = open_page(
+        "<input id=own autofocus>" + (frame if place == "in the page" else CLOSED.replace("PART", frame)),
+        options={"safety": Safety(secrets={"pw": Secret("correct horse", domains=("site.test",))})},
+        inner=inner + TAKES_FOCUS,
+    )
+    obs, *_ = env.step({"action": "type", "text": "<secret:pw>"})
+    assert (value(env, "own.value"), obs["last_error"]) == ("correct horse", "")
+    taken = "new Promise((done) => { onmessage = done; frames[0].postMessage(0, '*') }).then(() => 0)"
+    value(env, taken.replace("frames[0]", "(window.part || document.querySelector('iframe')).contentWindow"))
+    obs, *_ = env.step({"action": "type", "text": "<secret:pw>"})
+    assert obs["last_error"] == "The secret 'pw' must not be typed on other.test; it is for site.test."
+
+
+def test_a_secret_may_be_typed_wherever_the_focus_is_on_its_own_domain(open_page, by_name):
+    safety = Safety(
+        secrets={"own": Secret("horse one", ("site.test",)), "theirs": Secret("horse two", ("other.test",))}
+    )
+    env, obs = open_page(
+        CLOSED.replace("PART", "<input>") + "<iframe src='http://other.test/inner.html'></iframe>",
+        options={"safety": safety},
+        inner="<input aria-label=theirs>",
+    )
+    value(env, "part.focus()")
+    obs, *_ = env.step({"action": "type", "text": "<secret:own>"})
+    assert (value(env, "part.value"), obs["last_error"]) == ("horse one", "")
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "theirs")["id"]})
+    obs, *_ = env.step({"action": "type", "text": "<secret:theirs>"})
+    assert (by_name(obs, "theirs")["value"], obs["last_error"]) == ("<secret:theirs>", "")
+
+
 def test_it_is_in_no_exception_and_no_episode_on_disk(private, tmp_path):
     class Broken(browser_env.Task):
         async def setup(self, page, rng):
