@@ -221,7 +221,8 @@ class EnvCore(Reports):
 
     async def _open_session(self, rng: np.random.Generator, *, adopts: bool = False) -> Session:
         return await Session.open(
-            self.task, self._contexts, self.viewport, self.settings.context,
+            self.task, self._contexts, self.viewport,
+            {**self.settings.context, **self.settings.session.credentials(self.task.start_url)},
             dialogs=self.settings.dialogs,
             safety=self.settings.safety,
             limits=self.settings.view.limits,

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from selfsurf.browser_env.safety.network import host_and_port
+
 StrPath = str | PathLike[str]
 
 _NO_ENGINE = (
@@ -68,8 +70,9 @@ class SessionOptions:
     """False: pages' scripts don't run. Observing and acting still work."""
     offline: bool = False
     ignore_tls_errors: bool = False
-    http_credentials: tuple[str, str] | None = field(default=None, repr=False)
-    """User and password for HTTP authentication."""
+    http_credentials: tuple[str, str] | tuple[str, str, str] | None = field(default=None, repr=False)
+    """User and password for HTTP authentication, and the origin that asks for them, e.g. `https://shop.test`; by
+    default that of the start page. No other is told."""
     device: str | None = None
     """One of Playwright's devices, e.g. `iPhone 15`: viewport, touch, scale factor and user agent (engine and
     TLS remain those of Chromium). A `viewport` given to the environment takes precedence."""
@@ -115,6 +118,10 @@ class SessionOptions:
             url = getattr(self, name)
             if url and urlsplit(url).scheme not in ("http", "https", "ws", "wss"):
                 raise ValueError(f"SessionOptions: {name} is an address like http://127.0.0.1:9222, not {url!r}.")
+        if self.http_credentials and (named := self.http_credentials[2:]) and not origin_of(*named):
+            raise ValueError(
+                f"SessionOptions: the origin of http_credentials is like https://shop.test, not {named[0]!r}."
+            )
         for name in ("storage_state", "replay_har"):
             path = getattr(self, name)
             if isinstance(path, (str, PathLike)) and not Path(path).is_file():
@@ -132,6 +139,23 @@ class SessionOptions:
         """The passwords among these options, by what they are for."""
         found = {"proxy-password": (_proxy(self.proxy) or {}).get("password", "")}
         return {**found, "http-password": self.http_credentials[1]} if self.http_credentials else found
+
+    def credentials(self, start_url: str | None) -> dict[str, Any]:
+        """Return the context's argument for HTTP authentication, if there is any, for an episode that starts there.
+
+        Raises:
+            ValueError: no origin is named, and there is no start page that has one.
+        """
+        if self.http_credentials is None:
+            return {}
+        user, password, *named = self.http_credentials
+        origin = origin_of(*named) if named else origin_of(start_url or "")
+        if not origin:
+            raise ValueError(
+                "SessionOptions: http_credentials are for one origin, and no start page says which: "
+                "give (user, password, 'https://shop.test')."
+            )
+        return {"http_credentials": {"username": user, "password": password, "origin": origin}}
 
     @property
     def one_context_an_episode(self) -> bool:
@@ -197,6 +221,18 @@ _EXCLUDED = (
     ("stealth", "device", "a Chromium that emulates a device is not an ordinary desktop browser"),
     ("record_har", "replay_har", "one writes the file, the other reads it"),
 )
+
+
+def origin_of(url: str) -> str:
+    """Return a web page's origin as browsers write it; empty if the address is none of a web page."""
+    host, port = host_and_port(url)
+    scheme = urlsplit(url).scheme if host else ""
+    if scheme not in ("http", "https"):
+        return ""
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}" + ("" if (scheme, port) in _USUAL else f":{port}")
+
+
+_USUAL = (("http", 80), ("https", 443))
 
 
 def _proxy(proxy: str | Mapping[str, str] | None) -> dict[str, str] | None:

@@ -87,6 +87,32 @@ def test_headers_credentials_and_cookies_reach_the_server(make, loopback):
     assert seen[-1]["cookie"] == "a=1"
 
 
+def test_credentials_are_told_to_no_other_origin(make, loopback):
+    told = []
+
+    def answer(request):
+        told.append((request.headers["host"], request.headers.get("authorization")))
+        return (200 if told[-1][1] else 401), {"www-authenticate": 'Basic realm="x"'}, b"<title>in</title>"
+
+    server = loopback(answer)
+    elsewhere = server.url.replace("127.0.0.1", "evil.localhost")
+    for start, *origin in ((server.url,), ("data:text/html,<p>x", server.url)):
+        told.clear()
+        env, _ = make(
+            start, SessionOptions(http_credentials=("ann", "secret", *origin)), safety=Safety(allow_private=True)
+        )
+        env.step({"action": "navigate", "url": elsewhere})
+        env.step({"action": "navigate", "url": server.url})
+        assert {host.split(":")[0] for host, token in told if token} == {"127.0.0.1"}
+        assert any(host.startswith("evil") for host, _ in told)
+    with pytest.raises(
+        browser_env.EnvError, match=r"no start page says which: give \(user, password, 'https://shop.test'\)"
+    ):
+        make("data:text/html,<p>x", SessionOptions(http_credentials=("ann", "secret")))
+    with pytest.raises(ValueError, match=r"is like https://shop.test, not 'shop.test'"):
+        SessionOptions(http_credentials=("ann", "secret", "shop.test"))
+
+
 def test_without_javascript_the_environment_still_sees_and_acts(make, loopback):
     server = loopback(
         lambda request: (
