@@ -90,7 +90,14 @@ class Terminal:
         return self._session.prompt()
 
     def answer(self, kind: str, text: str) -> str:
-        """As `Reader.answer`."""
+        """As `Reader.answer`; what was typed before the question is no answer to it."""
+        import termios
+
+        from prompt_toolkit.input.typeahead import clear_typeahead
+
+        typing = self._asking.app.input
+        termios.tcflush(typing.fileno(), termios.TCIFLUSH)
+        clear_typeahead(typing)
         return self._asking.prompt(_question(kind, text))
 
 

@@ -148,7 +148,8 @@ def test_goals_are_given_confirmed_answered_and_interrupted_at_a_terminal(
     shell.ask("Delete Lunch", "Go ahead? [y/N]")
     assert "done. Not allowed." in shell.ask("no", "done.")
     shell.ask("Delete Lunch", "Go ahead? [y/N]")
-    shell.ask("yes", "Go ahead? [y/N]")
+    shell.type("yes\r")
+    shell.expect("Go ahead? [y/N]", after=shell.expect("'Delete permanently'").index("'Delete permanently'"))
     assert "done. Lunch is gone" in shell.ask("y", "done.")
     shell.ask("Ask", "The agent asks: Which one?")
     assert "done. Keys" in shell.ask("Keys", "done.")
@@ -184,6 +185,18 @@ def test_goals_are_given_confirmed_answered_and_interrupted_at_a_terminal(
     assert (folder / "session.json").stat().st_mode & 0o077 == 0
     assert opened
     assert gone(opened)
+
+
+def test_what_was_typed_before_a_question_is_no_answer(tmp_path: Path, site: str, typed: Callable[..., Typed]) -> None:
+    shell = typed("--url", f"{site}/start.html")
+    shell.type("Ask\ryes\r")  # read together with the goal
+    shell.expect("The agent asks: Which one?")
+    assert "done. Keys" in shell.ask("Keys", "done.")
+    shell.type("Delete Lunch\r")
+    shell.expect("Delete Lunch")
+    shell.type("yes\n")  # while the goal is carried out
+    shell.expect("Go ahead? [y/N]")
+    assert "done. Not allowed." in shell.ask("no", "done.")
 
 
 def piped(folder: Path, lines: list[str], *words: str, **more: Any) -> list[dict[str, Any]]:
