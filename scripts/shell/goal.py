@@ -24,8 +24,8 @@ INTERRUPTED = "interrupted by the user"
 class Interrupt:
     """Ctrl-C, or a SIGTERM, while a goal is carried out.
 
-    The first one stops an agent that thinks, and else waits for the step under way, so that the tabs stay. The second
-    one cuts that off as well, and the tabs are lost.
+    The first one stops an agent that thinks and a question that waits, and else waits for the step under way, so that
+    the tabs stay. The second one cuts that off as well, and the tabs are lost.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Interrupt:
         self.terminated = False
         """Whether the shell is to end as well."""
         self.thinks = False
-        """Whether the agent is being asked."""
+        """Whether the agent or a person is being asked."""
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -150,11 +150,14 @@ class Goal(Watch):
             return
         (ask, question), self._asked = self._asked, None
         try:
-            text = self._reader.answer(question["kind"], question["text"])
+            self.interrupt.thinks = True  # an interrupt is told at once
+            text = "" if self.interrupt.seen else self._reader.answer(question["kind"], question["text"])
         except EOFError:
             text = ""
         except KeyboardInterrupt:
             text, self.interrupt.seen = "", True
+        finally:
+            self.interrupt.thinks = False
         self._player.answer(ask, text)
 
     def opened(self, ask: Ask, observation: Observation) -> None:

@@ -191,7 +191,7 @@ def _converse(settings: Settings, session: SessionFolder, around: dict[str, Any]
 def _read(reader: Reader, orders: Orders, interrupt: Interrupt) -> None:
     """Carry out one line after the other."""
     pressed = False
-    while not orders.over:
+    while not (orders.over or interrupt.terminated):
         try:
             if pressed:
                 console.print("Press Ctrl-C again, or Ctrl-D, to leave.")

@@ -199,6 +199,31 @@ def test_what_was_typed_before_a_question_is_no_answer(tmp_path: Path, site: str
     assert "done. Not allowed." in shell.ask("no", "done.")
 
 
+def test_a_sigterm_ends_a_question_that_waits(tmp_path: Path, site: str, typed: Callable[..., Typed]) -> None:
+    shell = typed("--url", f"{site}/start.html")
+    shell.ask("Ask", "The agent asks: Which one?")
+    shell.process.send_signal(signal.SIGTERM)
+    assert shell.process.wait(30) == 143
+    [folder] = (tmp_path / "runs").iterdir()
+    assert Episode(folder / "goal-1").meta["outcome_detail"] == "interrupted by the user"
+
+
+def test_an_interrupt_ends_a_question_that_waits_for_a_line(tmp_path: Path, site: str) -> None:
+    command = [sys.executable, "-m", "selfsurf.scripts.cli", "shell", "--json", "--agent", "clerk.py:Clerk"]
+    with subprocess.Popen(
+        [*command, "--url", f"{site}/start.html"], cwd=tmp_path, text=True, stdin=-1, stdout=-1, stderr=-1
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: PT018
+        process.stdin.write("Ask\n")
+        process.stdin.flush()
+        while "Which one?" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        assert json.loads(process.stdout.readline())["outcome"] == "interrupted"
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
 def piped(folder: Path, lines: list[str], *words: str, **more: Any) -> list[dict[str, Any]]:
     """What a shell answers to lines of an input that is no terminal."""
     command = [sys.executable, "-m", "selfsurf.scripts.cli", "shell", "--json", *words]
