@@ -96,9 +96,7 @@ def matches(pattern: str, host: str, port: int | None, *, below: bool = False) -
         port: the port to connect to.
         below: match subdomains as well.
     """
-    name, wanted = pattern.strip(), None
-    if found := re.fullmatch(r"([^:]+|\[.+\]):(\d+)", name):
-        name, wanted = found[1], int(found[2])
+    name, wanted = _parts(pattern)
     if wanted is not None and port != wanted:
         return False
     if name == "*":
@@ -107,6 +105,12 @@ def matches(pattern: str, host: str, port: int | None, *, below: bool = False) -
         name, below = name[2:], True
     name = clean_host(name)
     return host == name or (below and as_address(host) is None and host.endswith(f".{name}"))
+
+
+def _parts(pattern: str) -> tuple[str, int | None]:
+    """Return a pattern's host and its port; None for all of them."""
+    found = re.fullmatch(r"([^:]+|\[.+\]):(\d+)", pattern.strip())
+    return (found[1].strip(), int(found[2])) if found else (pattern.strip(), None)
 
 
 class Rules:
@@ -138,7 +142,7 @@ class Rules:
         return self.safety.allow_private or self.is_own(host) or self._is_allowed(host, port, named=True)
 
     def _is_allowed(self, host: str, port: int | None, *, named: bool = False) -> bool:
-        return any(matches(p, host, port) for p in self.safety.allowed if not (named and p == "*"))
+        return any(matches(p, host, port) for p in self.safety.allowed if not (named and _parts(p)[0] == "*"))
 
     @property
     def direct(self) -> tuple[str, ...]:

@@ -360,6 +360,8 @@ def test_names_that_resolve_to_private_addresses(server, monkeypatch):
     assert asyncio.run(ask(Rules(Safety()), "mixed.test")) == ["8.8.8.8"]
     assert asyncio.run(ask(Rules(Safety(allowed=("rebind.test",))), "rebind.test")) == ["127.0.0.1"]
     assert asyncio.run(ask(Rules(Safety(allowed=("*",))), "rebind.test")) == "private network"
+    assert asyncio.run(ask(Rules(Safety(allowed=("* ", "*:80"))), "rebind.test")) == "private network"
+    assert asyncio.run(ask(Rules(Safety(allowed=("*:80", "rebind.test:80"))), "rebind.test")) == ["127.0.0.1"]
     assert asyncio.run(ask(Rules(Safety(), ["rebind.test"]), "rebind.test")) == ["127.0.0.1"]
 
     async def rebind():
