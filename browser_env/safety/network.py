@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -26,14 +27,30 @@ _NUMERIC_HOST = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}){{0,3}}", re.IGNORECASE)
 
 def clean_host(host: str) -> str:
     """Normalize a host: lower case, ASCII, no brackets, no final dot, numbers as a dotted address."""
-    host = host.strip().strip("[]").rstrip(".").lower()
+    host = "".join(map(str.lower, host.strip().strip("[]").rstrip(".")))  # one by one: a final sigma is another letter
     literal = as_address(host)
     if literal is not None:
         return str(literal)
     try:
-        return host.encode("idna").decode("ascii")
+        return ".".join(map(_ascii, _DOTS.split(host)))
     except UnicodeError:
         return host
+
+
+_DOTS = re.compile("[.\u3002\uff0e\uff61]")
+_KEPT = re.compile("[\u00df\u03c2\u200c\u200d]")
+"""What browsers keep in names and Python's codec, an older standard, replaces: ß, ς and the joiners."""
+
+
+def _ascii(label: str) -> str:
+    """Encode a part of a name as browsers do.
+
+    Raises:
+        UnicodeError: it can't be in a name.
+    """
+    if _KEPT.search(label):
+        return "xn--" + unicodedata.normalize("NFKC", label).encode("punycode").decode("ascii")
+    return label.encode("idna").decode("ascii")
 
 
 def as_address(host: str) -> Address | None:

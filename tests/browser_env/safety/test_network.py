@@ -21,7 +21,8 @@ EVIL = {"blocked": ("evil.localhost",)}
     [
         ("0x7f000001", "127.0.0.1"), ("2130706433", "127.0.0.1"), ("017700000001", "127.0.0.1"), ("127.1", "127.0.0.1"),
         ("10.0x0.0.1", "10.0.0.1"), ("[::1]", "::1"), ("[::FFFF:10.0.0.1]", "10.0.0.1"), ("EXAMPLE.org.", "example.org"),
-        ("bücher.example", "xn--bcher-kva.example"), ("1.2.3.4.5", "1.2.3.4.5"), ("10.example", "10.example"),
+        ("bücher.example", "xn--bcher-kva.example"), ("1.2.3.4.5", "1.2.3.4.5"), ("straße.example", "xn--strae-oqa.example"),
+        ("ΟΔΌΣ.example", "xn--pxavn9a.example"), ("οδός。example", "xn--pxavk3b.example"), ("a..b", "a..b"), ("10.example", "10.example"),
     ],
 )  # fmt: skip
 def test_hosts_have_one_spelling(host, address):
