@@ -90,7 +90,7 @@ class DetachedSource(RemoteSource):
             if not self.attached:
                 path = await runtime().executable(self.spec)
                 self._noted = await asyncio.to_thread(self._start, path, arguments.get("proxy"))
-            self._lock.note_browser(self._noted["pid"])
+            self._lock.note_browser(self._noted["pid"], self.folder / "browser.json")
             self._browser = await runtime().connect(self._noted["address"], keep_defaults=False)
             return self._browser.contexts[0]
         except BaseException:

@@ -37,7 +37,7 @@ class ProfileLock:
             end_orphan: False where that browser is to be used on.
 
         Raises:
-            EnvError: another environment or browser uses it, or it isn't writable.
+            EnvError: another environment or browser uses it, or a run that waits, or it isn't writable.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ class ProfileLock:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if end_orphan:
-                await self._end_orphan(os.pread(file, 32, 0))
+                await self._end_orphan(os.pread(file, 8192, 0))
                 self._look_for_other_browsers()
         except BlockingIOError:
             os.close(file)
@@ -59,11 +59,16 @@ class ProfileLock:
             raise
         self._file = file
 
-    def note_browser(self, pid: int) -> None:
-        """Write down which browser uses the folder, so that it can be found when orphaned."""
+    def note_browser(self, pid: int, keeper: Path | None = None) -> None:
+        """Write down which browser uses the folder, so that it can be found when orphaned.
+
+        Args:
+            pid: its process.
+            keeper: a file that is there for as long as the browser is to outlive this process.
+        """
         if self._file is not None:
             os.ftruncate(self._file, 0)
-            os.pwrite(self._file, str(pid).encode(), 0)
+            os.pwrite(self._file, f"{pid}\n{keeper or ''}".encode(), 0)
 
     def release(self) -> None:
         """Release the folder. Releasing twice is fine."""
@@ -74,15 +79,24 @@ class ProfileLock:
             os.close(file)
 
     async def _end_orphan(self, noted: bytes) -> None:
-        if not noted.isdigit():
+        number, _, keeper = os.fsdecode(noted).partition("\n")
+        if not number.isdecimal():
             return
-        pid = int(noted)
+        pid = int(number)
+        self._check_kept(pid, keeper)
         end = asyncio.get_running_loop().time() + _ORPHAN_BOUND
         while is_browser_on(pid, self.folder):
             if asyncio.get_running_loop().time() > end:
                 kill(pid)
                 return
             await asyncio.sleep(0.05)
+
+    def _check_kept(self, pid: int, keeper: str) -> None:
+        if keeper and Path(keeper).exists() and is_browser_on(pid, self.folder):
+            raise EnvError(
+                f"The profile {self.folder} is kept by a run that waits, in {Path(keeper).parent}: let it end "
+                "(selfsurf answer), or use another folder."
+            )
 
     def _look_for_other_browsers(self) -> None:
         try:

@@ -159,6 +159,18 @@ def test_without_the_browser_its_address_is_opened_again_and_the_loss_is_told(le
 
 
 @pytest.mark.slow
+def test_another_environment_with_its_profile_leaves_the_browser_alone(left):
+    url, folder, _ = left
+    noted = json.loads((folder / "browser.json").read_text())
+    with BrowserEnv(url, session=SessionOptions(profile=noted["profile"])) as env:
+        with pytest.raises(EnvError, match=r"is kept by a run that waits, in .*browser: let it end"):
+            env.reset(seed=0)
+        assert is_alive(noted)
+        end_browser(folder, keep_profile=True)
+        env.reset(seed=0)
+
+
+@pytest.mark.slow
 def test_a_browser_that_was_left_is_ended(left):
     _, folder, _ = left
     noted = json.loads((folder / "browser.json").read_text())
