@@ -23,11 +23,11 @@ import torch
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.loss.scoring import token_logprobs
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
-from selfsurf.sdft.rows.jobs import training_jobs
+from selfsurf.sdft.rows.jobs import check_live, training_jobs
 from selfsurf.sdft.rows.samples import choose, rows_of
 from selfsurf.sdft.run.metrics import batch_figures
 from selfsurf.sdft.run.processes import check_alone
-from selfsurf.sdft.run.run import Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
+from selfsurf.sdft.run.run import MakeTrainer, Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.run.workers import generating
 from selfsurf.sdft.settings import GRPOSettings
 from selfsurf.sdft.trainers.base import EpisodeTrainer
@@ -37,9 +37,16 @@ def train_grpo(settings: GRPOSettings, out: str | Path, **options: Unpack[TrainO
     """Train an adapter by GRPO; arguments, files in `out` and what is returned are as with `sdft.train`."""
     refuse_sdft_only(settings, workers=True)
     check_alone("GRPO")
+    if settings.offline:
+        raise ValueError("GRPO plays its episodes: give tasks or demonstrations instead of recorded episodes.")
     if settings.rollouts.ahead:
         raise ValueError("rollouts.ahead is for SDFT: GRPO's samples are of the weights that learn from them.")
-    return run_training(settings, out, lambda *_: _trainer, **options)
+
+    def check(*_: Any) -> MakeTrainer:
+        check_live(settings, training_jobs(settings))
+        return _trainer
+
+    return run_training(settings, out, check, **options)
 
 
 @contextlib.contextmanager

@@ -28,10 +28,10 @@ from selfsurf.sdft.loss.distillation import cross_entropy
 from selfsurf.sdft.rollouts import Job, Result, RolloutError, Rollouts
 from selfsurf.sdft.rollouts.stored import StoredGenerator
 from selfsurf.sdft.rows.demonstrator import Demonstrator
-from selfsurf.sdft.rows.jobs import offline_states, training_jobs
+from selfsurf.sdft.rows.jobs import check_live, offline_states, training_jobs
 from selfsurf.sdft.rows.samples import Sample, choose, collate, samples_of
 from selfsurf.sdft.run.processes import check_alone
-from selfsurf.sdft.run.run import Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
+from selfsurf.sdft.run.run import MakeTrainer, Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.teacher.oracle import Oracle
@@ -115,8 +115,13 @@ def train_sft(
     """
     refuse_sdft_only(settings)
     check_alone("SFT")
-    made = partial(row_trainer, rows=rows, collect=collect)
-    return run_training(settings, out, lambda *_: made, **options)
+
+    def check(*_: Any) -> MakeTrainer:
+        if rows is None:
+            check_live(settings, training_jobs(settings))
+        return partial(row_trainer, rows=rows, collect=collect)
+
+    return run_training(settings, out, check, **options)
 
 
 @contextlib.contextmanager

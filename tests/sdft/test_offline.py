@@ -19,7 +19,7 @@ from selfsurf.browser_env.record.episode import Episode, EpisodeError, write_man
 from selfsurf.browser_env.record.verdict import Mark, mark_episode
 from selfsurf.envs_registry import open_id
 from selfsurf.scripts import cli
-from selfsurf.sdft import TrainSettings, train, train_sft
+from selfsurf.sdft import GRPOSettings, TrainSettings, train, train_grpo, train_sft
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.measure.heldout import check_heldout
 from selfsurf.sdft.rollouts import Job, Rollouts
@@ -552,6 +552,22 @@ def test_demonstrations_are_not_played_on_their_site_without_live(recorded, tmp_
     assert len(asked) > before
     with pytest.raises(ValueError, match="live=True allows it"):
         train(TrainSettings(demonstrations=(str(folder),), actions=("click", "finish")), tmp_path / "api")
+
+
+@pytest.mark.parametrize(("learn", "kind"), [(train_grpo, GRPOSettings), (train_sft, TrainSettings)])
+def test_other_ways_to_train_do_not_play_there_either(recorded, tmp_path, tiny_policy, learn, kind):
+    folder, asked, _ = recorded
+    before = len(asked)
+    with pytest.raises(ValueError, match="live=True allows it"):
+        learn(kind(demonstrations=(str(folder),), actions=("click", "finish")), tmp_path / "run", policy=tiny_policy)
+    assert len(asked) == before
+    assert not (tmp_path / "run").exists()
+
+
+def test_grpo_is_not_offline(shown, tmp_path, tiny_policy):
+    settings = GRPOSettings(episodes=(str(shown),), evaluate_every=0)
+    with pytest.raises(ValueError, match="GRPO plays its episodes"):
+        train_grpo(settings, tmp_path / "run", policy=tiny_policy)
 
 
 @pytest.mark.slow
