@@ -21,7 +21,7 @@ from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import write_atomically
-from selfsurf.envs_registry import is_open, task_of
+from selfsurf.envs_registry import task_of
 from selfsurf.sdft.agent import prompt_of
 from selfsurf.sdft.loss.rehearsal import drawn
 from selfsurf.sdft.rollouts import Job, Rollouts
@@ -192,12 +192,11 @@ def tasks_before(settings: TrainSettings) -> list[str]:
     return [task for task in learned_tasks(settings.start_from) if task not in now]
 
 
-def _is_there(task: str) -> bool:
+def _can_be_judged(task: str) -> bool:
     try:
-        task_of(task)
-    except ValueError:
+        return task_of(task).judges
+    except ValueError:  # it is not there
         return False
-    return True
 
 
 def played(settings: TrainSettings, policy: LocalPolicy) -> list[Row]:
@@ -211,7 +210,7 @@ def played(settings: TrainSettings, policy: LocalPolicy) -> list[Row]:
     known_tasks = learned_tasks(of)
     if not known_tasks:
         raise NothingToPractise(f"{of} names no tasks that it has learned: leave out practice.")
-    tasks = [task for task in known_tasks if not is_open(task) and _is_there(task)]
+    tasks = [task for task in known_tasks if _can_be_judged(task)]
     if not tasks:
         raise NothingToPractise(
             f"None of the tasks that {of} has learned can be judged here: {', '.join(known_tasks)}."

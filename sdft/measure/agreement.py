@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.memory import describe
 from selfsurf.browser_env import Action, Observation
-from selfsurf.envs_registry import is_open
+from selfsurf.envs_registry import task_of
 from selfsurf.sdft.rollouts import Job
 from selfsurf.sdft.rows.recorded import bring
 from selfsurf.sdft.teacher.recording import Recording, goal_of
@@ -151,7 +151,7 @@ def agreement(agent: LLMAgent, recordings: Sequence[Recording], rollouts: Rollou
     """
     states = [_Shown(one, index) for one in recordings for index in range(len(one.steps))]
     missed = [one for one in missed_at(agent, states) if one is not None]
-    jobs = list(dict.fromkeys(Job(one.env_id, one.seed) for one in recordings if not is_open(one.env_id)))
+    jobs = list(dict.fromkeys(Job(one.env_id, one.seed) for one in recordings if task_of(one.env_id).judges))
     goals = {(one.env_id, one.goal) for one in recordings}
     tasks = list(dict.fromkeys(job.env_id for job in jobs))
     others = [Job(name, seed) for seed in OTHER_SEEDS for name in tasks]

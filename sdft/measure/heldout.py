@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from selfsurf.envs_registry import is_open
+from selfsurf.envs_registry import task_of
 from selfsurf.sdft.measure.agreement import missed_at
 from selfsurf.sdft.measure.retention import drift, perplexity
 from selfsurf.sdft.rollouts import Job
@@ -78,7 +78,7 @@ def success(solved: Solved) -> float | None:
 def heldout_tasks(settings: TrainSettings) -> list[str]:
     """Return the tasks that a run is evaluated on: its own and `evaluate_tasks`, without those that have no verdict."""
     trained = settings.tasks or [recording.env_id for recording in load_recordings(settings.demonstrations)]
-    return [task for task in dict.fromkeys((*trained, *settings.evaluate_tasks)) if not is_open(task)]
+    return [task for task in dict.fromkeys((*trained, *settings.evaluate_tasks)) if task_of(task).judges]
 
 
 def heldout_seeds(settings: TrainSettings) -> range:
@@ -90,7 +90,7 @@ def check_heldout(settings: TrainSettings, jobs: Collection[Job]) -> None:
     """Make sure that a run can be evaluated, and that what it is evaluated on is not among its episodes.
 
     Raises:
-        ValueError: it can't, or it is.
+        ValueError: it can't, or it is; or there is no such task.
     """
     if not settings.evaluate_every or settings.offline:
         return

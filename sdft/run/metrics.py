@@ -17,7 +17,6 @@ import numpy as np
 from transformers import TrainerCallback
 
 from selfsurf.browser_env.record.episode import write_atomically
-from selfsurf.envs_registry import is_open
 from selfsurf.sdft.rollouts import Result
 from selfsurf.sdft.rows.samples import Sample, own_doing
 from selfsurf.sdft.run.checkpoint_files import intact_lines, room_in
@@ -39,7 +38,7 @@ def batch_figures(results: Sequence[Result], samples: Sequence[Sample], rows: Se
         samples: their steps that can be learned from.
         rows: those of them that are.
     """
-    judged = [result for result in results if result.trainable and not is_open(result.job.env_id)]
+    judged = [result for result in results if result.trainable and result.judged]
     own = [result for result in judged if not result.led]
     solved: dict[str, list[bool]] = {}
     for result in own:

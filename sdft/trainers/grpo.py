@@ -20,10 +20,12 @@ from typing import Any, Unpack, cast
 import numpy as np
 import torch
 
+from selfsurf.envs_registry import task_of
+from selfsurf.envs_registry.loading import short_name
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.loss.scoring import token_logprobs
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
-from selfsurf.sdft.rows.jobs import check_live, training_jobs
+from selfsurf.sdft.rows.jobs import check_live, trained_tasks, training_jobs
 from selfsurf.sdft.rows.samples import choose, rows_of
 from selfsurf.sdft.run.metrics import batch_figures
 from selfsurf.sdft.run.processes import check_alone
@@ -44,6 +46,8 @@ def train_grpo(settings: GRPOSettings, out: str | Path, **options: Unpack[TrainO
 
     def check(*_: Any) -> MakeTrainer:
         check_live(settings, training_jobs(settings))
+        if unjudged := [task for task in trained_tasks(settings) if not task_of(task).judges]:
+            raise ValueError(f"GRPO learns from rewards, and nobody judges {', '.join(map(short_name, unjudged))}.")
         return _trainer
 
     return run_training(settings, out, check, **options)

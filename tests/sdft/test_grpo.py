@@ -17,6 +17,7 @@ from selfsurf.sdft.rollouts import Job, Result, RolloutError, Rollouts
 from selfsurf.sdft.settings import GRPOSettings
 from selfsurf.sdft.trainers.grpo import EpisodeGRPOTrainer, advantages, train_grpo
 from tests.sdft.rows import copied
+from tests.sdft.unjudged import UNJUDGED
 
 
 def result(reward, *, trainable=True):
@@ -114,6 +115,13 @@ def test_nobody_needs_to_know_the_right_action(tiny_policy, grpo_settings, tmp_p
     train_grpo(chosen, tmp_path / "run", policy=tiny_policy)
     (line,) = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert line["rows"] > 0
+
+
+def test_what_nobody_judges_has_no_reward_to_learn_from(tiny_policy, grpo_settings, tmp_path):
+    chosen = grpo_settings.model_copy(update={"tasks": (*grpo_settings.tasks, UNJUDGED)})
+    with pytest.raises(ValueError, match="nobody judges tests"):
+        train_grpo(chosen, tmp_path / "run", policy=tiny_policy)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

@@ -38,15 +38,16 @@ def test_the_figures_of_a_batch_say_what_was_masked_and_why():
         Result(Job("a", 1), "failed", trainable=True),
         Result(Job("b", 0), "env_error", trainable=False),
         Result(Job(OPEN, 1), "stopped", trainable=False),
-        Result(Job(OPEN, 2), "timeout", trainable=True),
+        Result(Job(OPEN, 2), "timeout", trainable=True, judged=False),
+        Result(Job("unjudged", 3), "timeout", trainable=True, judged=False),
     ]
     samples = [row(right=True), row(), row(tokens=6)]
     figures = batch_figures(results, samples, samples[1:])
     assert figures["episodes/success"] == 0.5
-    assert (figures["episodes/masked"], figures["episodes/masked_share"]) == (1, 0.2)
+    assert (figures["episodes/masked"], figures["episodes/masked_share"]) == (1, pytest.approx(1 / 6))
     assert {name: value for name, value in figures.items() if name.startswith(("masked/", "success/"))} == {
         "masked/env_error": 1, "success/a": 0.5,
-    }, "nobody judges an open-ended task, and what the student did there is learned from"  # fmt: skip
+    }, "nobody judges a task without a score, and what the student did there is learned from"  # fmt: skip
     assert (figures["rows"], figures["rows/left_out"], figures["tokens/learned"]) == (2, 1, 10)
     assert figures["steps/right"] == pytest.approx(1 / 3)
 

@@ -17,6 +17,7 @@ from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.trainers.sft import collect, train_sft
 from tests.few import few
 from tests.sdft.rows import copied
+from tests.sdft.unjudged import UNJUDGED
 
 EASY = "MiniWoB/click-test-v0"
 """There is but one thing to click."""
@@ -76,9 +77,10 @@ def test_what_was_learned_before_is_known(settings, earlier):
 
 @pytest.mark.parametrize(
     ("about", "why"),
-    few(2, [
+    few(3, [
         ({}, "names no tasks that it has learned"),
         ({"learned": ["Shop/buy-v0", "Browser-v0?goal=Go."]}, "None of the tasks .* can be judged here: Shop/buy-v0"),
+        ({"learned": [UNJUDGED]}, "None of the tasks .* can be judged here"),
         ({"learned": ["MiniWoB/enter-text-v0"]}, "solved no episode"),
     ]),
 )  # fmt: skip

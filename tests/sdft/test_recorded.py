@@ -23,6 +23,8 @@ from selfsurf.sdft.rows.recorded import Recorded
 from selfsurf.sdft.rows.variation import shared_texts, varied
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.recording import Shown, load_recordings
+from selfsurf.tasks.scenarios import names as scenarios
+from tests.sdft.unjudged import UNJUDGED
 
 REGISTER = "Scenario/register-v0"
 
@@ -242,10 +244,15 @@ def test_every_recorded_task_is_played_with_other_seeds(recording, tasks, each):
             self.elsewhere = Counter(job.env_id for job in jobs if job.seed in OTHER_SEEDS)
             return []
 
-    names, rollouts = [f"Scenario/{number}-v0" for number in range(tasks)], Asked()
+    names, rollouts = [f"Scenario/{name}-v0" for name in list(scenarios())[:tasks]], Asked()
     agreement(None, [replace(recording, env_id=name, steps=()) for name in names], rollouts)
     assert set(rollouts.elsewhere) == set(names)
     assert min(rollouts.elsewhere.values()) == each
+
+
+def test_recorded_episodes_of_a_task_without_a_score_are_not_played(recording):
+    found = agreement(None, [replace(recording, env_id=UNJUDGED, steps=())], None)
+    assert found.judged == found.elsewhere == 0
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.trainers.base import shared_arguments
 from selfsurf.sdft.trainers.batches import NothingToTeach
 from tests.few import few
+from tests.sdft.unjudged import UNJUDGED
 
 
 @pytest.fixture(scope="module")
@@ -352,6 +353,7 @@ def test_a_damaged_adapter_to_go_on_from_is_told_before_anything_is_written(tiny
     ("changes", "why"),
     [
         ({"tasks": (open_id("https://example.org", "Look."),), "contexts": ("feedback",)}, "nobody judges open-ended"),
+        ({"tasks": (UNJUDGED,), "contexts": ("feedback",)}, "nobody judges open-ended"),
         ({"first_evaluation_seed": 1}, "are among those of training"),
     ],
 )
