@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents.adapters.identity import PEFT_WEIGHTS, AdapterError, check_peft, read_json
+from selfsurf.agents.adapters.identity import PEFT_WEIGHTS, AdapterError, read_json
 from selfsurf.agents.adapters.mlx import MLX_WEIGHTS
 from selfsurf.agents.model_files import file_sha256
 from selfsurf.browser_env.record.episode import write_atomically
@@ -18,6 +18,7 @@ from selfsurf.sdft.rows.stored import fingerprint_of, load_stored
 from selfsurf.sdft.run.checkpoint_files import check_whole, checkpoint, last_step, steps_saved
 from selfsurf.sdft.run.library import Backend
 from selfsurf.sdft.run.processes import is_first
+from selfsurf.sdft.run.start import check_start
 from selfsurf.sdft.settings import CHANGEABLE, TrainSettings, from_earlier
 from selfsurf.sdft.teacher.recording import fingerprint, load_recordings
 
@@ -115,12 +116,12 @@ def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
 
     Raises:
         OtherRun: they are others.
-        FileNotFoundError, agents.model_files.ModelError: there is no adapter in `start_from`, or a damaged one or
-            one of MLX's.
+        FileNotFoundError, agents.model_files.ModelError: there is no adapter in `start_from`, or a damaged one, one
+            of MLX's, or one that can't be trained further.
     """
     if not is_first():
         return
-    check_peft(settings.start_from)
+    check_start(settings)
     folder.mkdir(parents=True, exist_ok=True)
     path, new = folder / "settings.json", settings.model_dump(mode="json")
     if begun and path.exists():

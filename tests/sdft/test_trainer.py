@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
+from selfsurf.agents.adapters.identity import AdapterError
 from selfsurf.agents.adapters.tensors import DamagedFile
 from selfsurf.envs_registry import open_id
 from selfsurf.sdft import train
@@ -346,6 +347,24 @@ def test_a_damaged_adapter_to_go_on_from_is_told_before_anything_is_written(tiny
         train(chosen, tmp_path / "run", policy=tiny_policy)
     with pytest.raises(FileNotFoundError, match="There is no LoRA adapter at"):
         train(settings.model_copy(update={"start_from": tmp_path / "b"}), tmp_path / "run", policy=tiny_policy)
+    assert not (tmp_path / "run").exists()
+
+
+def bare_adapter(folder, **config):
+    """An adapter of which only the configuration matters."""
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", **config}))
+    save_file({}, folder / "adapter_model.safetensors")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "more", [{"modules_to_save": ["lm_head"]}, {"trainable_token_indices": [3]}, {"bias": "all"}, {"peft_type": "IA3"}]
+)
+def test_an_adapter_that_is_more_than_lora_matrices_is_not_gone_on_from(tiny_policy, settings, tmp_path, more):
+    chosen = settings.model_copy(update={"start_from": bare_adapter(tmp_path / "a", **more)})
+    with pytest.raises(AdapterError, match="more than LoRA matrices"):
+        train(chosen, tmp_path / "run", policy=tiny_policy)
     assert not (tmp_path / "run").exists()
 
 
