@@ -28,6 +28,7 @@ from selfsurf.sdft.run.library import Library, torch_library
 from selfsurf.sdft.run.metrics import MetricsLog, Progress
 from selfsurf.sdft.run.processes import check_resumable
 from selfsurf.sdft.run.reporters import check_reporters, reporting
+from selfsurf.sdft.run.start import shape_of
 from selfsurf.sdft.settings import TrainSettings, sdft_only
 from selfsurf.sdft.teacher.weights import STUDENT
 
@@ -212,6 +213,7 @@ def run_training(
         make = check(folder, last)
         settle(settings, folder, begun=last is not None)
         policy = policy or library.load(settings)
+        settings = settings.model_copy(update=shape_of(settings.start_from))
         run = _prepare(settings, folder, library, policy, last, progress)
         with reporting(settings.report_to, folder / "logs"), make(run) as trainer:
             run.train(trainer)

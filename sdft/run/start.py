@@ -1,17 +1,21 @@
-"""The adapter that a run starts from: whether it can be trained further."""
+"""The adapter that a run starts from: whether it can be trained further, and which shape the run's own has by it."""
 
 from __future__ import annotations
 
-from selfsurf.agents.adapters.identity import AdapterError, check_peft, read_config
+from pathlib import Path
+from typing import Any
+
+from selfsurf.agents.adapters.identity import AdapterError, check_peft, rank, read_about, read_config
 from selfsurf.sdft.settings import TrainSettings
 
 
 def check_start(settings: TrainSettings) -> None:
-    """Make sure that the adapter that a run starts from, if it does, can be trained further.
+    """Make sure that the adapter that a run starts from, if it does, can be trained further and is as was asked for.
 
     Raises:
         FileNotFoundError: there is none.
         AdapterError: it is damaged, of MLX, or more than LoRA matrices.
+        ValueError: settings name another rank or other targets than it has.
     """
     adapter = settings.start_from
     check_peft(adapter)
@@ -24,3 +28,19 @@ def check_start(settings: TrainSettings) -> None:
     if more or config["peft_type"] != "LORA":
         what = ", ".join(more) or config["peft_type"]
         raise AdapterError(f"The adapter at {adapter} has more than LoRA matrices ({what}): it can't be trained here.")
+    has = shape_of(adapter)
+    for name in sorted(has.keys() & settings.model_fields_set):
+        asked = getattr(settings, name)
+        if asked != has[name] and not (name == "lora_targets" and {*asked} == {*has[name]}):
+            raise ValueError(f"{name} is {asked!r}, and that of the adapter at {adapter} {has[name]!r}: leave it out.")
+
+
+def shape_of(adapter: Path | None) -> dict[str, Any]:
+    """Return the settings that the adapter that a run starts from decides; none without one."""
+    if adapter is None:
+        return {}
+    config, known = read_config(adapter), read_about(adapter).get("settings", {})
+    targets = config.get("target_modules") or ()
+    ends = sorted({name.rpartition(".")[2] for name in targets}) if not isinstance(targets, str) else [targets]
+    vision = {"lora_vision": known["lora_vision"]} if "lora_vision" in known else {}
+    return {"lora_rank": rank(config), "lora_targets": tuple(ends), **vision}

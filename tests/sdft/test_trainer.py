@@ -16,6 +16,7 @@ from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
 from selfsurf.sdft.rows.samples import Sample, allowed_tokens, choose, collate, samples_of
+from selfsurf.sdft.run.start import check_start, shape_of
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.feedback import Feedback
 from selfsurf.sdft.teacher.lessons import Lessons
@@ -366,6 +367,17 @@ def test_an_adapter_that_is_more_than_lora_matrices_is_not_gone_on_from(tiny_pol
     with pytest.raises(AdapterError, match="more than LoRA matrices"):
         train(chosen, tmp_path / "run", policy=tiny_policy)
     assert not (tmp_path / "run").exists()
+
+
+def test_the_shape_of_the_adapter_that_is_gone_on_from_is_its_own(tiny_policy, settings, tmp_path):
+    adapter = bare_adapter(tmp_path / "a", r=8, target_modules=["v_proj", "model.layers.0.self_attn.q_proj"])
+    chosen = settings.model_copy(update={"start_from": adapter})
+    with pytest.raises(ValueError, match=r"lora_rank is 4, and that of the adapter at .* 8: leave it out"):
+        train(chosen, tmp_path / "run", policy=tiny_policy)
+    free = TrainSettings(tasks=settings.tasks, start_from=adapter)
+    check_start(free)
+    assert shape_of(free.start_from) == {"lora_rank": 8, "lora_targets": ("q_proj", "v_proj")}
+    check_start(TrainSettings(tasks=settings.tasks, start_from=adapter, lora_targets=("v_proj", "q_proj")))
 
 
 @pytest.mark.parametrize(
