@@ -315,7 +315,11 @@ def _summary_text(summary: dict[str, Any]) -> str:
     rates = ["unknown" if one["success"] is None else f"{one['success']:.2f}" for one in (base, best)]
     what = f"held-out {found['measure']}" if found["held_out"] else "no gain is claimed; agreement where it learned"
     told = extent(found)
-    state = f"the state after step {best['step']}" if best["step"] else "as it began, since no later state did better"
+    state = (
+        f"the state after step {best['step']}"
+        if best["step"]
+        else "as it began, since no later state was seen to do better"
+    )
     return (
         f"{text}, {state}: "
         f"{what} {rates[0]} before, {rates[1]} after" + f" ({told})" * bool(told)

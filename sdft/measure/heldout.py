@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from selfsurf.sdft.rollouts import Rollouts
     from selfsurf.sdft.rows.stored import State
 
+MOST_JUDGED = 0.9
+"""Share of the best state's episodes that must be judged of another for it to become the best."""
+
 FEWEST_STATES, FEWEST_EPISODES = 20, 3
 """With fewer held-out states, or episodes that they are from, agreement at them shows little."""
 
@@ -207,18 +210,23 @@ def better(now: Evaluation, best: Evaluation) -> bool:
     Where nothing is held out, a state that is as good as the one before the first step is better: no gain can be seen
     there, and `fault` has found no loss.
 
-    A state can only become the best if every episode was judged on which the best one was.
+    They are compared over the episodes that both could judge. A state can only become the best if these are most of
+    those of the best one (`MOST_JUDGED`).
     """
-    if now.success is None or any(best.solved[task].keys() - now.solved[task].keys() for task in best.solved):
+    if now.success is None or not comparable(now, best):
         return False
-    before = success(best.solved)
-    if before is None:
+    before, after = success(_shared(best.solved, now.solved)), success(_shared(now.solved, best.solved))
+    if before is None or after is None:
         return True
-    after = success(_shared(now.solved, best.solved))
-    assert after is not None  # it holds at least the episodes of the best
     if not now.held_out and best.step == 0 and after == before:
         return True  # what it did already it still does, and it was taught
     return (after, -now.perplexity) > (before, -best.perplexity)
+
+
+def comparable(now: Evaluation, best: Evaluation) -> bool:
+    """Could most of the episodes be judged on which the best state was?"""
+    shared = sum(map(len, _shared(best.solved, now.solved).values()))
+    return shared >= MOST_JUDGED * sum(map(len, best.solved.values()))
 
 
 def _shared(solved: Solved, other: Solved) -> dict[str, dict[int, bool]]:

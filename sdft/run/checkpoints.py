@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from selfsurf.sdft.measure.heldout import Evaluation, better, fault
+from selfsurf.sdft.measure.heldout import Evaluation, better, comparable, fault
 from selfsurf.sdft.run import checkpoint_files as files
 from selfsurf.sdft.settings import TrainSettings
 
@@ -112,6 +112,9 @@ class CheckpointManager(TrainerCallback, ExportableState):
             self._go_back(reason)
         elif better(now, self.best):
             self._keep(now)
+        elif not comparable(now, self.best):
+            failed = f"{now.env_errors} episode{'s' * (now.env_errors != 1)} failed by the infrastructure"
+            self.log.remark("not_compared", f"not taken as the best: {failed}")
         self.trainer.note({**now.figures(), "rollbacks": self.rollbacks, "best_step": self.best.step})
         control.should_save = True
         control.should_training_stop |= self.stopped

@@ -172,7 +172,14 @@ def test_a_failure_of_the_infrastructure_is_never_a_fall(settings):
     assert fault(evaluation(None, 0, None), best, base, settings) != ""
 
 
-def test_the_best_solves_most_and_forgets_least_and_was_judged_in_full():
+def test_a_state_of_which_few_episodes_were_not_judged_can_be_the_best():
+    best = evaluation(*[0] * 19, 1)
+    assert better(evaluation(None, *[1] * 19), best)
+    assert not better(evaluation(*[0] * 19, None), best)
+    assert not better(evaluation(*[None] * 3, *[1] * 17), best)
+
+
+def test_the_best_solves_most_and_forgets_least_and_was_judged_in_most():
     best = evaluation(1, 0)
     assert better(evaluation(1, 1, perplexity=10.5), best)
     assert not better(evaluation(1, 0), best)

@@ -108,7 +108,7 @@ def test_a_gain_says_how_little_it_was_measured_on(tmp_path, capsys):
     said = _summary_text({"adapter": "a", "evaluation": found})
     assert "agreement 0.00 before, 1.00 after (4 states of 1 episode, which shows little); perplexity" in said
     assert "best state" not in said
-    assert "a, as it began, since no later state did better: held-out" in _summary_text(
+    assert "a, as it began, since no later state was seen to do better: held-out" in _summary_text(
         {"adapter": "a", "evaluation": {**found, "best": found["base"]}}
     )
     assert extent({**found, "states": 20, "episodes": 3}) == "20 states of 3 episodes"
