@@ -347,8 +347,9 @@ class TrainSettings(BaseModel):
 
 def sdft_only(settings: TrainSettings) -> list[str]:
     """Return the names of the settings by which a run asks for what only SDFT can do."""
-    named = [name for name in ("evaluate_every", "lead") if getattr(settings, name)]
-    return ["rollouts.workers", *named] if settings.rollouts.workers else named
+    asked = settings.evaluate_every and "evaluate_every" in settings.model_fields_set  # not by `episodes`' defaults
+    named = {"rollouts.workers": settings.rollouts.workers, "evaluate_every": asked, "lead": settings.lead}
+    return [name for name, value in named.items() if value]
 
 
 def fields() -> dict[str, FieldInfo]:

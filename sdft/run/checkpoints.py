@@ -45,6 +45,8 @@ class CheckpointManager(TrainerCallback, ExportableState):
     """Of the model before the first step."""
     best: Evaluation | None = None
     rollbacks: int = 0
+    enough: bool = False
+    """Was an evaluation after a step, whose state was kept, good enough to stop (`TrainSettings.stop_at_success`)?"""
 
     def __post_init__(self) -> None:
         self._folder = Path(self.trainer.args.output_dir)
@@ -53,24 +55,17 @@ class CheckpointManager(TrainerCallback, ExportableState):
             saved = known[type(self).__name__]["attributes"]
             self.base = Evaluation.model_validate(saved["base"])
             self.best = Evaluation.model_validate(saved["best"])
-            self.rollbacks = saved["rollbacks"]
+            self.rollbacks, self.enough = saved["rollbacks"], saved.get("enough", False)
 
     @property
     def stopped(self) -> bool:
-        """Is the run over: has it gone back too often, or is its best state good enough?"""
-        return self.rollbacks >= self.settings.max_rollbacks or self._is_enough
-
-    @property
-    def _is_enough(self) -> bool:
-        enough, best = self.settings.stop_at_success, self.best
-        if enough is None or best is None or best.step == 0 or best.success is None:
-            return False
-        return best.success >= enough - 1e-9
+        """Is the run over: has it gone back too often, or is it good enough?"""
+        return self.rollbacks >= self.settings.max_rollbacks or self.enough
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint has to hold of it; transformers puts it into `trainer_state.json`."""
         attributes = {"base": self.base and self.base.model_dump(), "best": self.best and self.best.model_dump()}
-        return {"args": {}, "attributes": {**attributes, "rollbacks": self.rollbacks}}
+        return {"args": {}, "attributes": {**attributes, "rollbacks": self.rollbacks, "enough": self.enough}}
 
     def summary(self) -> dict[str, Any]:
         """Return what is said beside the adapter: which step it is from, and how it compares with the base."""
@@ -115,6 +110,9 @@ class CheckpointManager(TrainerCallback, ExportableState):
         elif not comparable(now, self.best):
             failed = f"{now.env_errors} episode{'s' * (now.env_errors != 1)} failed by the infrastructure"
             self.log.remark("not_compared", f"not taken as the best: {failed}")
+        wanted = self.settings.stop_at_success
+        if wanted is not None and now.success is not None and not reason:
+            self.enough = now.success >= wanted - 1e-9
         self.trainer.note({**now.figures(), "rollbacks": self.rollbacks, "best_step": self.best.step})
         control.should_save = True
         control.should_training_stop |= self.stopped

@@ -138,7 +138,7 @@ class Run:
         return {**self.base, "learned": self.learned, PROMPT: prompt, "settings": settings, "versions": versions()}
 
     def train(self, trainer: Any) -> None:
-        """Train, from the beginning or from the checkpoint; a run whose time was up before that has ended there."""
+        """Train, from the beginning or from the checkpoint; a run that was at its end, or its time, has ended there."""
         trainer.rehearsal, trainer.practice = self.rehearsal, self.practice
         trainer.seconds.update(self.log.seconds)  # of earlier starts
         self.log.seconds = trainer.seconds
@@ -155,11 +155,12 @@ class Run:
             return
         check_resumable(trainer)
         last = checkpoint(self.folder / "checkpoints", self.last)
-        if not self.clock.is_up():
+        ended = self.last >= self.settings.steps  # of fewer rows than steps, transformers would begin another epoch
+        if not (ended or self.clock.is_up()):
             trainer.train(resume_from_checkpoint=str(last))
             return
         trainer.put_back(self.last)
-        self.clock.cut_off = self.last < trainer.args.max_steps
+        self.clock.cut_off = not ended
 
     def summary(self, trainer: Any) -> dict[str, Any]:
         """Return what is said beside the adapter of a run that has ended."""

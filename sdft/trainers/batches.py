@@ -125,6 +125,8 @@ class Batches:
         """Batches so far that taught nothing; None once one has, or where that is to be expected."""
         self._told = False
         """Was anything told about the current batch, in any process? Asked only while `_idle` counts."""
+        self._shown = False
+        """Is a row of the current batch learned as it is, in any process?"""
 
     def draw(self, number: int, jobs: list[Job]) -> Drawn:
         """Play the episodes of a step and choose rows of them.
@@ -159,6 +161,7 @@ class Batches:
         if not self.recorded_rows:
             return Drawn(rows, None, found)
         shown = [*self._recorded.instead(rows), *recorded]
+        self._shown = over_all(bool(shown)) > 0
         left = [row for row in rows if row.told is None] if shown else rows
         return Drawn(left, shown or None, {**found, **({"rows/recorded": len(recorded)} if shown else {})})
 
@@ -176,11 +179,16 @@ class Batches:
         Raises:
             NothingToTeach: the first batches taught nothing.
         """
-        self.learned = self.processes.over_all(bool(kept)) > 0 or self.recorded_rows > 0
+        self.learned = self.processes.over_all(bool(kept)) > 0 or self._shown
         if self.learned:
             self._idle = None
         elif self._told:
-            self._count_idle(f"the confidence gate left out all of it ({left_out} tokens). Set min_confidence lower.")
+            self._count_idle(
+                f"the confidence gate left out all of it ({left_out} tokens). Set min_confidence lower."
+                if left_out
+                else "neither the average of the student's weights nor the untrained model does what it is told. "
+                'Another teacher_wording, or teacher="base", may help.'
+            )
         return {"gate/confidence": left_out}
 
     def compare(self, divergence: float, tokens: float) -> dict[str, float]:

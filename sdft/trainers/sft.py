@@ -115,6 +115,7 @@ def train_sft(
     """
     refuse_sdft_only(settings)
     check_alone("SFT")
+    settings = settings.model_copy(update={"evaluate_every": 0})
 
     def check(*_: Any) -> MakeTrainer:
         if rows is None:

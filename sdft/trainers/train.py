@@ -108,6 +108,7 @@ def _trainer(run: Run, jobs: Sequence[Job], lessons: Lessons) -> Iterator[Any]:
         _evaluated(run, trainer, partial(evaluate_heldout, agent=agent, rollouts=rollouts, settings=settings))
         yield trainer
         if recordings:
+            trainer.policy.forget()  # the weights have changed since
             with _whole(run, trainer):
                 if is_first():
                     run.agreement = agreement(agent, recordings, rollouts)
@@ -120,8 +121,13 @@ def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
     _log.info("Learning offline, at recorded states: no browser is opened. %s", stored.text())
     states, held = offline_states(settings, images=images)
     if not held:
-        few = f"Fewer than {FEWEST} different episodes teach" if settings.evaluate_every else "Nothing is evaluated"
-        _log.warning("%s: none is held out, and no gain is claimed.", few)
+        if not settings.evaluate_every:
+            why = "Nothing is evaluated"
+        elif len({one.what for one in stored.teaching(settings.actions)}) < FEWEST:
+            why = f"Fewer than {FEWEST} different episodes teach"
+        else:
+            why = "All that the held-out episodes show is learned from others, too"
+        _log.warning("%s: none is held out, and no gain is claimed.", why)
     recordings = [] if images else recordings_of(dict.fromkeys(state.episode for state in states))
     trainer = run.library.trainer(jobs=state_jobs(settings, states), states=states, recordings=recordings, **about)
     agent = make_agent(trainer.policy, settings, sampling=False, guarded=True)
@@ -129,6 +135,7 @@ def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
     judged, most = held or kept or states, settings.evaluate_seeds
     _evaluated(run, trainer, partial(evaluate_states, agent=agent, states=judged, most=most, held_out=bool(held)))
     yield trainer
+    trainer.policy.forget()
     with _whole(run, trainer):
         if is_first():
             run.agreement = agreement_at(agent, spread(held or states, MOST_COMPARED), held_out=bool(held))

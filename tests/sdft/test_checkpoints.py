@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -30,7 +31,9 @@ from selfsurf.sdft.run.checkpoint_files import (
     room_in,
     steps_saved,
 )
+from selfsurf.sdft.run.checkpoints import CheckpointManager
 from selfsurf.sdft.run.folder import alone_in, settle
+from selfsurf.sdft.run.interruption import WholeSteps
 from selfsurf.sdft.settings import from_earlier
 from tests.sdft.runs import WEIGHTS, lines_of, same_run, start
 
@@ -189,6 +192,26 @@ def test_the_best_solves_most_and_forgets_least_and_was_judged_in_most():
     assert better(evaluation(1, 1), evaluation(0, None))
     assert better(evaluation(1), evaluation(None))
     assert not better(evaluation(None), evaluation(None))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "stops"),
+    [((1, 1), (1, 1), True), ((1, 1), (1, None), True), ((0, 0), (0, 1), False), ((1, 1), (0, 0), False)],
+)
+def test_the_first_evaluation_that_is_good_enough_ends_a_run(settings, tmp_path, first, then, stops):
+    chosen = settings.model_copy(update={"evaluate_every": 2, "stop_at_success": 0.9, "max_rollbacks": 9})
+    found, nothing = iter([evaluation(*first, step=0), evaluation(*then, perplexity=10.5)]), lambda *_, **__: None
+    trainer = SimpleNamespace(
+        args=SimpleNamespace(output_dir=str(tmp_path)), state=SimpleNamespace(), seconds={}, model=None, note=nothing,
+        policy=SimpleNamespace(forget=nothing), pipeline=SimpleNamespace(forget=nothing), log=nothing,
+        put_back=nothing, slow_down=nothing, _save_checkpoint=nothing,
+    )  # fmt: skip
+    log = SimpleNamespace(remark=nothing)
+    manager = CheckpointManager(trainer, lambda step: next(found), chosen, log, WholeSteps())
+    control = SimpleNamespace(should_training_stop=False, should_save=False)
+    manager.on_train_begin(None, None, control)
+    manager.on_step_end(None, SimpleNamespace(global_step=2, max_steps=4), control)
+    assert control.should_training_stop == manager.stopped == manager.state()["attributes"]["enough"] == stops
 
 
 def test_seeds_of_evaluation_are_not_those_of_training(settings):

@@ -34,6 +34,28 @@ def trainer_of(tiny_policy, settings, tmp_path):
     return make
 
 
+def test_where_no_recorded_row_was_drawn_nothing_was_learned(trainer_of):
+    batches = trainer_of()._batches
+    batches.recorded_rows, batches._told = 4, True
+    for _ in range(2):
+        batches.gated(0, 7)
+    with pytest.raises(NothingToTeach, match=r"confidence gate left out all of it \(7 tokens\)"):
+        batches.gated(0, 7)
+    assert not batches.learned
+    batches._shown = True
+    batches.gated(0, 7)
+    assert batches.learned
+
+
+def test_a_teacher_that_does_not_follow_is_not_the_gates_doing(trainer_of):
+    batches = trainer_of()._batches
+    batches._told = True
+    for _ in range(2):
+        batches.gated(0, 0)
+    with pytest.raises(NothingToTeach, match="nor the untrained model does what it is told"):
+        batches.gated(0, 0)
+
+
 @pytest.fixture
 def case():
     """Logits, a mask of ragged rows, tokens that a grammar forbids, and samples that are a little stale."""

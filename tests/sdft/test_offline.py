@@ -564,6 +564,26 @@ def test_other_ways_to_train_do_not_play_there_either(recorded, tmp_path, tiny_p
     assert not (tmp_path / "run").exists()
 
 
+def test_sft_takes_episodes_without_more_ado(shown, tmp_path, tiny_policy):
+    settings = TrainSettings(episodes=(str(shown),), steps=1, max_rows=2, lora_rank=4)
+    assert train_sft(settings, tmp_path / "run", policy=tiny_policy)["steps"] == 1
+
+
+def test_why_none_is_held_out_and_that_the_end_is_measured_anew(shown, tmp_path, tiny_policy, monkeypatch, caplog):
+    with Rollouts(1) as rollouts:
+        rollouts.run(OracleAgent(), [Job(OPTION, 3)], folder=tmp_path / "more")
+    events, forget = [], TransformersPolicy.forget
+    monkeypatch.setattr(TransformersPolicy, "forget", lambda self: (events.append("forget"), forget(self))[1])
+    monkeypatch.setattr("selfsurf.sdft.trainers.train.agreement_at", lambda *_, **__: events.append("agreement"))
+    monkeypatch.setattr(
+        "selfsurf.sdft.trainers.train.offline_states", lambda *given, **more: (offline_states(*given, **more)[0], [])
+    )
+    settings = short(shown, tmp_path / "more", steps=1, evaluate_every=2)
+    train(settings, tmp_path / "run", policy=tiny_policy, progress=lambda *_: events.append("step"))
+    assert "All that the held-out episodes show is learned from others, too: none is held out" in caplog.text
+    assert events[-2:] == ["forget", "agreement"]
+
+
 def test_grpo_is_not_offline(shown, tmp_path, tiny_policy):
     settings = GRPOSettings(episodes=(str(shown),), evaluate_every=0)
     with pytest.raises(ValueError, match="GRPO plays its episodes"):

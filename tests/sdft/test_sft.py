@@ -154,6 +154,18 @@ def test_every_demonstration_is_learned_from_once(tiny_policy, settings, few, tm
     assert len(read(few)) == 5
 
 
+def test_a_run_that_is_at_its_end_makes_no_further_step(tiny_policy, settings, few, tmp_path):
+    few.write_text("".join(few.read_text().splitlines(keepends=True)[:3]))
+    again = TransformersPolicy(copy.deepcopy(tiny_policy.model), tiny_policy.tokenizer)
+    train_sft(settings, tmp_path / "run", rows=few, policy=tiny_policy)
+    weights = (tmp_path / "run/adapter/adapter_model.safetensors").read_bytes()
+    shutil.rmtree(tmp_path / "run/adapter")
+    summary = train_sft(settings, tmp_path / "run", rows=few, policy=again, resume=True)
+    assert (summary["steps"], summary["cut_off"]) == (4, False)
+    assert [line["step"] for line in read(tmp_path / "run/metrics.jsonl")] == [1, 2, 3, 4]
+    assert (tmp_path / "run/adapter/adapter_model.safetensors").read_bytes() == weights
+
+
 @pytest.mark.parametrize(("rows", "steps"), [(100, 80), (1436, 80), (7, 7), (3, 5)])
 def test_batches_are_nearly_equal_and_hold_every_row_once(rows, steps):
     batches = batches_of(rows, steps)
