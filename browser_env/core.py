@@ -39,7 +39,7 @@ from selfsurf.browser_env.observe.capture import view_of
 from selfsurf.browser_env.observe.observer import Observer
 from selfsurf.browser_env.outcome import Outcome
 from selfsurf.browser_env.reports import Reports, StepResult
-from selfsurf.browser_env.safety.confirm import Confirmer, host_of, host_of_focus
+from selfsurf.browser_env.safety.confirm import Confirmer, place_of, place_of_focus
 from selfsurf.browser_env.safety.policy import LATER, Risk
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER, Vault
 from selfsurf.browser_env.scoring import Scoring, outcome_of, paid
@@ -459,8 +459,8 @@ class EnvCore(Reports):
             return action
         if not PLACEHOLDER.search(action.text):
             return action
-        host = await (host_of_focus(tab) if action.id is None else host_of(tab, action.id, self.foreign))
-        return action.model_copy(update={"text": self.vault.fill(action.text, host)})
+        place = await (place_of_focus(tab) if action.id is None else place_of(tab, action.id, self.foreign))
+        return action.model_copy(update={"text": self.vault.fill(action.text, *place)})
 
     def _deadline(self, seconds: float) -> AbstractAsyncContextManager[asyncio.Timeout]:
         return deadline(seconds, self.settings.hang_timeout, lambda: self.session)

@@ -147,27 +147,31 @@ async def _surroundings_of(tab: Tab, element: Element | None, foreign: dict[int,
 _ORIGIN = "function () { return DOC.defaultView(documentOf(this)).origin }"
 
 
-async def host_of(tab: Tab, id: int, foreign: dict[int, ForeignFrame]) -> str:
-    """Return the host of an element's document; empty if it has none."""
+Place = tuple[str, int | None]
+"""A document's host and port; empty and None if it has none, or if that is not known."""
+
+
+async def place_of(tab: Tab, id: int, foreign: dict[int, ForeignFrame]) -> Place:
+    """Return the place of an element's document."""
     try:
         origin = await _ask(tab, id, foreign, _ORIGIN)
     except Exception:
-        return ""  # it was removed: there is nothing to type into
-    return host_and_port(str(origin))[0]
+        return "", None  # it was removed: there is nothing to type into
+    return host_and_port(str(origin))
 
 
-async def host_of_focus(tab: Tab) -> str:
-    """Return the host of the document that keys go to now; empty if it has none, or if that is not known."""
-    world, place = tab.main, None
+async def place_of_focus(tab: Tab) -> Place:
+    """Return the place of the document that keys go to now."""
+    world, frame = tab.main, None
     try:
         while "frame" in (found := await world.focus()):
-            place = await tab.enter(world, found["frame"], place)
-            if place is None:
-                return ""
-            world = place.world
+            frame = await tab.enter(world, found["frame"], frame)
+            if frame is None:
+                return "", None
+            world = frame.world
     except Exception:
-        return ""  # the frame was removed, or can't be reached
-    return host_and_port(str(found["origin"]))[0]
+        return "", None  # the frame was removed, or can't be reached
+    return host_and_port(str(found["origin"]))
 
 
 async def _ask(tab: Tab, id: int | None, foreign: dict[int, ForeignFrame], function: str) -> Any:

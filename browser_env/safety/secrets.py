@@ -117,12 +117,13 @@ class Vault:
         """Regular expressions for the values as pages show them, in the syntax of both Python and JavaScript."""
         return [form for values in self._values.values() for value in values for form in _forms(value)]
 
-    def fill(self, text: str, host: str) -> str:
+    def fill(self, text: str, host: str, port: int | None = None) -> str:
         """Replace placeholders with values.
 
         Args:
             text: what the agent wants to type.
             host: of the page or frame that it is typed into.
+            port: of the same.
 
         Raises:
             ActionError: there is no such secret, or it is not for this host.
@@ -135,14 +136,16 @@ class Vault:
                 known = ", ".join(sorted(self._secrets)) or "none"
                 raise ActionError(f"There is no secret {name!r}; those that can be typed: {known}.")
             clean = clean_host(host) if host else ""
-            if secret.domains and not any(clean and matches(domain, clean, None) for domain in secret.domains):
+            if secret.domains and not any(clean and matches(domain, clean, port) for domain in secret.domains):
                 where = f"on {clean}" if clean else "here"
                 raise ActionError(
                     f"The secret {name!r} must not be typed {where}; it is for {', '.join(secret.domains)}.",
                     "refused",
                 )
             current = secret.current()
-            self._learn(name, current)
+            if current not in self._values[name]:
+                self._learn(name, current)
+                _known[self] = self
             return current
 
         return PLACEHOLDER.sub(value, text)

@@ -8,7 +8,7 @@ from selfsurf import browser_env
 from selfsurf.browser_env import Safety, Secret
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.safety.masking import MASK_COLOUR
-from selfsurf.browser_env.safety.secrets import Vault
+from selfsurf.browser_env.safety.secrets import Vault, redact_known
 from tests.in_page import value
 
 VALUE = "hunter2/ä&x y"
@@ -62,6 +62,13 @@ def test_values_may_come_from_elsewhere_and_change(monkeypatch):
     monkeypatch.delenv("BANK")
     with pytest.raises(ValueError, match="BANK, which should hold a secret, is not set"):
         Vault({"bank": Secret.from_env("BANK")})
+
+
+def test_a_later_value_is_hidden_whoever_had_the_first_one_too():
+    codes = iter(["123456", "123456", "987654"])
+    vaults = [Vault({"code": Secret(lambda: next(codes))}) for _ in range(2)]
+    assert vaults[1].fill("<secret:code>", "") == "987654"
+    assert redact_known("987654") == "<secret:code>"
 
 
 def test_values_are_in_no_repr():
@@ -222,6 +229,19 @@ def test_a_secret_may_be_typed_wherever_the_focus_is_on_its_own_domain(open_page
     obs, *_ = env.step({"action": "click", "id": by_name(obs, "theirs")["id"]})
     obs, *_ = env.step({"action": "type", "text": "<secret:theirs>"})
     assert (by_name(obs, "theirs")["value"], obs["last_error"]) == ("<secret:theirs>", "")
+
+
+def test_a_domain_may_be_one_with_its_port(make, loopback):
+    server = loopback(lambda request: b"<input autofocus>")
+    other = loopback(lambda request: b"<input autofocus>")
+    here = server.url.rpartition("//")[2].strip("/")
+    env, _ = make(server.url, safety=Safety(secrets={"pw": Secret("correct horse", (here,))}))
+    for action in ({"action": "fill", "id": 1}, {"action": "type"}):
+        obs, *_ = env.step({**action, "text": "<secret:pw>"})
+        assert (obs["last_error"], "<secret:pw>" in obs["dom"]) == ("", True)
+    env.step({"action": "navigate", "url": other.url})
+    obs, *_ = env.step({"action": "type", "text": "<secret:pw>"})
+    assert "must not be typed on 127.0.0.1" in obs["last_error"]
 
 
 def test_it_is_in_no_exception_and_no_episode_on_disk(private, tmp_path):
