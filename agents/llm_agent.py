@@ -321,8 +321,7 @@ class LLMAgent(DecidingAgent):
 
     def take_back(self, slot: int = 0) -> None:
         """Forget the action that was chosen last: it was not carried out, and does not count as done."""
-        memory = self._slots[slot]
-        del memory.history[-1:], memory.thoughts[-1:]
+        self._slots[slot].take_back()
 
     def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
         """Note an action that somebody else took in an episode, so that the agent goes on from there.

@@ -35,6 +35,8 @@ class Memory:
     """Of the last reply."""
     left: str = ""
     """What the last reply said that was not done."""
+    aided: bool = False
+    """Whether the aids have noted the last entry of the history."""
 
     @property
     def known(self) -> frozenset[int]:
@@ -45,6 +47,14 @@ class Memory:
         """Remember what was done."""
         self.history.append(well_formed(entry))
         self.thoughts.append(well_formed(thought))
+        self.aided = False
+
+    def take_back(self) -> None:
+        """Forget the last entry: it was not carried out."""
+        del self.history[-1:], self.thoughts[-1:]
+        for aid in self.aids if self.aided else ():
+            aid.take_back()
+        self.aided = False
 
     def did(self, action: Act, obs: Observation, thought: str = "") -> None:
         """Remember an action that was chosen on a page; a str is a reply that was none."""
@@ -55,6 +65,7 @@ class Memory:
         self.note(entry, thought)
         for aid in self.aids:
             aid.did(action, obs, entry)
+        self.aided = True
 
     def told(self, obs: Observation) -> str:
         """Return what the next prompt says besides the page, the history and the error."""

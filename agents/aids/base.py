@@ -26,6 +26,9 @@ class Aid:
         """Take note of an action that was chosen on this page, and its line in the history."""
         raise NotImplementedError
 
+    def take_back(self) -> None:
+        """Forget the action that was noted last: it was not carried out."""
+
     def ended(self, *, reached: bool) -> None:
         """Take note of the episode's end: whether the goal was reached, as far as anybody can tell."""
 

@@ -37,6 +37,10 @@ class Effect(Aid):
         """As `Aid.did`."""
         self._before = action, obs
 
+    def take_back(self) -> None:
+        """As `Aid.take_back`."""
+        self._before = None
+
 
 def changes(before: Observation, after: Observation) -> str:
     """Say in words how a page differs from what it was; `NOTHING` if it doesn't."""

@@ -33,6 +33,10 @@ class Failures(Aid):
         self._judge(obs)
         self._last = action, obs, entry
 
+    def take_back(self) -> None:
+        """As `Aid.take_back`."""
+        self._last = None
+
     def _judge(self, obs: Observation) -> str:
         """Note whether the last action failed, now that its page is seen; return its line."""
         if self._last is None or self._last[1] is obs:

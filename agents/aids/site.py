@@ -41,6 +41,8 @@ class SiteMemory(Aid):
         self._goal = ""
         self._steps: dict[str, list[str]] = {}
         """By site."""
+        self._last = ""
+        """The site of the last action, if that is kept."""
 
     def told(self, obs: Observation, goal: str) -> str:
         """As `Aid.told`."""
@@ -53,12 +55,21 @@ class SiteMemory(Aid):
 
     def did(self, action: Action, obs: Observation, entry: str) -> None:
         """As `Aid.did`."""
+        self._last = ""
         if (site := site_of(obs["url"])) and action.name not in ("finish", "infeasible", "wait"):
             self._steps.setdefault(site, []).append(_what(action, obs))
+            self._last = site
+
+    def take_back(self) -> None:
+        """As `Aid.take_back`."""
+        del self._steps.get(self._last, [])[-1:]
+        self._last = ""
 
     def ended(self, *, reached: bool) -> None:
         """As `Aid.ended`."""
         for site, steps in self._steps.items() if reached else ():
+            if not steps:
+                continue
             self._folder.mkdir(parents=True, exist_ok=True)
             line: dict[str, Any] = {"time": time.time(), "goal": self._goal[:LONGEST], "steps": steps[:STEPS]}
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND  # several episodes may write at once

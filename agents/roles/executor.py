@@ -54,7 +54,8 @@ class TaskExecutor(DecidingAgent):
         verifier_adapter: folder of an adapter that was trained to verify (`train --verifier`), on the agent's model.
 
     Raises:
-        ValueError: the agent has no policy, or one that can't change its adapter; the adapter is no verifier's.
+        ValueError: the agent has no policy, or one that can't change its adapter; the adapter is no verifier's; a tool
+            of the verifier can't be offered (`ToolRegistry.functions`).
     """
 
     actions = tuple("finish" if name == "mark_complete" else name for name in Proposer.tools.names)
@@ -80,6 +81,8 @@ class TaskExecutor(DecidingAgent):
         policy = agent.policy if verifier_adapter is None else trained_policy(agent.policy, verifier_adapter)
         made = verifier(policy, vision=agent.vision) if isinstance(verifier, type) else verifier
         self.verifier: BaseRole | None = made
+        if self.verifier is not None:
+            self.verifier.tools.functions()  # or the first claim would fail
         self._tasks: dict[int, RoleTask] = {}
         self._goals: dict[int, str] = {}
         self._outlines: dict[int, Outlines] = {}

@@ -47,7 +47,7 @@ class ToolRegistry:
         tools: classes of `Tool`, or of the environment's actions.
 
     Raises:
-        ValueError: two have the same name, or a field's type has no plain JSON schema.
+        ValueError: two have the same name.
     """
 
     def __init__(self, *tools: type[BaseModel]) -> None:

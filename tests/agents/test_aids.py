@@ -65,6 +65,20 @@ def test_what_an_action_changed_is_said_in_words(form: Observation, element: Any
     assert "\n" not in moved
 
 
+def test_what_was_taken_back_has_no_effect_and_is_not_remembered(
+    served: Any, tmp_path: Path, form: Observation
+) -> None:
+    agent, bodies = served(*['Go.\nAction: {"click":7}'] * 2, aids=True, site_memory=str(tmp_path))
+    agent.act(form)
+    agent.take_back()
+    agent.act(dict(form))
+    assert "Effect of your last action" not in shown(bodies)
+    assert "nothing changed" not in shown(bodies)
+    agent.take_back()
+    agent.ended(reached=True)
+    assert not [*tmp_path.iterdir()]
+
+
 @pytest.mark.parametrize("name", ["openai", "roles"])
 def test_effects_and_failures_are_told_and_can_be_left_out(served: Any, form: Observation, name: str) -> None:
     """As the only agent, and as a proposer."""

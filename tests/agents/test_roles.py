@@ -255,6 +255,12 @@ def test_registries() -> None:
         ToolRegistry(Click).functions()
     with pytest.raises(ValueError, match="Deep are texts"):
         ToolRegistry(Deep).functions()
+
+    class Probing(Verifier):
+        tools = Verifier.tools + ToolRegistry(Deep)
+
+    with pytest.raises(ValueError, match="Deep are texts"):
+        TaskExecutor(LLMAgent(OpenAIPolicy(model="m", base_url="http://127.0.0.1:9/v1")), verifier=Probing)
     with pytest.raises(ValueError, match="same name"):
         ToolRegistry(Accept) + ToolRegistry(Accept)
 
