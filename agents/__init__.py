@@ -86,7 +86,8 @@ def make(name: str, **options: Any) -> Agent:
         browser_env.arguments.OptionError: an option's value is wrong; a ValueError.
         ValueError: there is no agent of that name.
         ImportError: a package that it needs is not installed.
-        agents.adapters.identity.AdapterError: what is saved beside the adapter is damaged.
+        agents.adapters.identity.AdapterError: what is saved beside the adapter is damaged, or names a file of a prompt
+            that nobody has imported.
     """
     options = check_options(name, options)
     if name in _SIMPLE:
@@ -105,6 +106,8 @@ def make(name: str, **options: Any) -> Agent:
     if prompt is not None and prompt.role != "agent":
         raise ValueError(f"{options['adapter']} is a verifier's, and no agent's: roles take it as verifier_adapter.")
     given = {key: options.pop(key) for key in around if key in options and key not in own}
+    if prompt is not None and "prompt" not in given:
+        prompt.check_imported()
     policy = kind(**options)
     trained = {} if prompt is None else prompt.options(policy)
     return LLMAgent(policy, **{**trained, **given})

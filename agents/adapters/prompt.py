@@ -14,14 +14,20 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from selfsurf.agents.adapters.identity import ABOUT, AdapterError, read_about
 from selfsurf.agents.llm_agent import Vision
 from selfsurf.agents.policy import Policy
-from selfsurf.agents.prompt.named import PromptName
+from selfsurf.agents.prompt.named import check_prompt
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
 from selfsurf.agents.reply.kinds import check_kinds
+from selfsurf.browser_env.classes import is_loaded
 
 PROMPT = "prompt"
 """The section of `selfsurf.json`."""
 GUARDS = True
 """Whether actions are guarded where an adapter is used (docs/agents.md has the figures); training never guards."""
+
+
+def _named(prompt: str) -> str:
+    """Check the name of a prompt, but import nothing: a file comes from anybody."""
+    return prompt if ":" in prompt else check_prompt(prompt)
 
 
 class AdapterPrompt(BaseModel):
@@ -31,7 +37,7 @@ class AdapterPrompt(BaseModel):
 
     role: Literal["agent", "verifier"] = "agent"
     """Who acts under it: a verifier's prompts are its own (`agents.roles.verifier`), and the rest is not for it."""
-    prompt: PromptName = "compact"
+    prompt: Annotated[str, AfterValidator(_named)] = "compact"
     instructions: str = ""
     actions: Annotated[tuple[str, ...], AfterValidator(check_kinds)] = ("click", "fill", "select")
     max_prompt_tokens: int = Field(default=1024, ge=1)
@@ -43,6 +49,19 @@ class AdapterPrompt(BaseModel):
     max_image_side: int | None = Field(default=MAX_IMAGE_SIDE, ge=1)
     text_page: bool = True
     guards: bool | tuple[str, ...] = GUARDS
+
+    def check_imported(self) -> None:
+        """Make sure that the prompt's class can be had without running a file that only the adapter names.
+
+        Raises:
+            AdapterError: it can't.
+        """
+        where = self.prompt.rpartition(":")[0]
+        if where and not is_loaded(where):
+            raise AdapterError(
+                f"The adapter was trained with a prompt of {where}, which is not imported only because the adapter "
+                f"names it: if you know that file, give prompt={self.prompt!r} (--set prompt={self.prompt})."
+            )
 
     def options(self, policy: Policy) -> dict[str, Any]:
         """Return the options of an `LLMAgent` around a policy, without what that policy is not able to do."""

@@ -173,7 +173,8 @@ def _check_model(backend: str, options: dict[str, Any]) -> None:
             agent.policy.close()
         return
     (check_folder if own == "mlx" else check_peft)(adapter)
-    read_prompt(adapter)
+    if (prompt := read_prompt(adapter)) is not None and "prompt" not in options:
+        prompt.check_imported()
     default = inspect.signature(agents.policy_class(own)).parameters["model"].default
     model = options.get("model", default)
     model_files.check(model)

@@ -22,6 +22,7 @@ from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.envs_registry import task_of
+from selfsurf.envs_registry.loading import unloaded
 from selfsurf.sdft.agent import prompt_of
 from selfsurf.sdft.loss.rehearsal import drawn
 from selfsurf.sdft.rollouts import Job, Rollouts
@@ -204,23 +205,29 @@ def played(settings: TrainSettings, policy: LocalPolicy) -> list[Row]:
 
     Raises:
         NothingToPractise: it names none, or none that can be played and judged; or it solved no episode.
+        AdapterError: it names a prompt in a file that nobody has imported.
         RolloutError: the infrastructure failed most of the episodes.
     """
     of = cast(Path, settings.start_from)
     known_tasks = learned_tasks(of)
     if not known_tasks:
         raise NothingToPractise(f"{of} names no tasks that it has learned: leave out practice.")
-    tasks = [task for task in known_tasks if _can_be_judged(task)]
+    foreign = sorted({where for task in known_tasks if (where := unloaded(task))})
+    tasks = [task for task in known_tasks if not unloaded(task) and _can_be_judged(task)]
+    why = f" ({', '.join(foreign)} not imported: if you know that, add --trust {foreign[0]})" if foreign else ""
     if not tasks:
         raise NothingToPractise(
-            f"None of the tasks that {of} has learned can be judged here: {', '.join(known_tasks)}."
+            f"None of the tasks that {of} has learned can be judged here{why}: {', '.join(known_tasks)}."
         )
+    if foreign:
+        log.warning("Some of the tasks that %s has learned are not practised%s.", of, why)
     known = read_about(str(of)).get("settings", {})
     longest = max(settings.max_episode_steps, known.get("max_episode_steps", 0))
-    prompt = (read_prompt(of) or prompt_of(settings)).options(policy)
+    prompt = read_prompt(of) or prompt_of(settings)
+    prompt.check_imported()
     first = known.get("first_episode_seed", 0)
     jobs = [Job(tasks[i % len(tasks)], first + i // len(tasks)) for i in range(EPISODES)]
-    agent = LLMAgent(policy, **{**prompt, "guards": False}, seed=settings.seed)
+    agent = LLMAgent(policy, **{**prompt.options(policy), "guards": False}, seed=settings.seed)
     log.info("Practice: %s plays %d episodes of the tasks that it has learned.", of, len(jobs))
     about = {"most": settings.rollouts.batch, "max_episode_steps": longest, **settings.environment.options()}
     with Rollouts(settings.rollouts.contexts, **about) as rollouts:

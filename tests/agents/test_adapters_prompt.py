@@ -106,6 +106,20 @@ def test_a_damaged_section_is_told(adapter: Path) -> None:
         agents.make(GUIDED, adapter=str(adapter))
 
 
+def test_no_file_is_run_only_because_an_adapter_names_it(adapter: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "import pathlib\nfrom selfsurf.agents.prompt.compact import Compact\n"
+        "pathlib.Path(__file__).with_name('ran').touch()\nclass Own(Compact): pass\n"
+    )
+    name = f"{tmp_path / 'own.py'}:Own"
+    (adapter / "selfsurf.json").write_text(json.dumps({PROMPT: {"prompt": name}}))
+    with pytest.raises(AdapterError, match=r"if you know that file, give prompt='.*own\.py:Own'"):
+        agents.make(GUIDED, adapter=str(adapter))
+    assert not (tmp_path / "ran").exists()
+    assert acts(agents.make(GUIDED, adapter=str(adapter), prompt=name))["prompt"] == "own"
+    assert agents.make(GUIDED, adapter=str(adapter)), "it is imported now"
+
+
 def test_a_training_writes_the_prompt_that_its_agent_has() -> None:
     from selfsurf.sdft.agent import make_agent, prompt_of
     from selfsurf.sdft.settings import TrainSettings

@@ -75,6 +75,17 @@ def test_what_was_learned_before_is_known(settings, earlier):
     assert tasks_before(chosen.model_copy(update={"tasks": (EASY,)})) == ["MiniWoB/click-link-v0"]
 
 
+def test_no_file_is_run_only_because_an_adapter_names_it(tiny_policy, settings, earlier, tmp_path, caplog):
+    (tmp_path / "own.py").write_text("raise SystemExit('it ran')")
+    own, chosen = f"{tmp_path / 'own.py'}:Own", settings.model_copy(update={"start_from": earlier})
+    says(earlier, learned=[own, EASY], settings={"tasks": [EASY], "first_episode_seed": 50})
+    assert len(played(chosen, tiny_policy)) == 8
+    assert f"not practised ({tmp_path / 'own.py'} not imported: if you know that, add --trust" in caplog.text
+    says(earlier, learned=[own])
+    with pytest.raises(NothingToPractise, match=r"can be judged here .*--trust"):
+        played(chosen, tiny_policy)
+
+
 @pytest.mark.parametrize(
     ("about", "why"),
     few(3, [
