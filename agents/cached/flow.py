@@ -312,9 +312,13 @@ def _check_texts(
     for key in _TEXTS:
         given = data.get(key, ())
         for text in [given] if isinstance(given, str) else given:
-            if not text.strip() or PLACEHOLDER.fullmatch(text) or re.search(bounded(text), goal):
+            if not text.strip() or PLACEHOLDER.fullmatch(text):
                 continue
-            if key == "answer" or (key in ("text", "files") and text in read):
+            if key == "answer":  # also where the goal has its words: "Is it in stock? Answer yes or no."
+                raise _Weak("its text was read from a page")
+            if re.search(bounded(text), goal):
+                continue
+            if key in ("text", "files") and text in read:
                 raise _Weak("its text was read from a page")
             if key == "text" and _hidden(targets, after):
                 raise _Weak("it types a secret that is not a declared one")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from selfsurf.agents.cached import Cache, CachedDecider, CacheError, Flow
-from selfsurf.agents.cached.flow import digest, filled
+from selfsurf.agents.cached.flow import digest, filled, flow_of
 from selfsurf.agents.cached.target import find, fingerprints, target_of
 from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result
 from selfsurf.agents.scripted import OracleAgent
-from selfsurf.browser_env import Click, Fill, Safety, Score, Task
+from selfsurf.browser_env import Click, Fill, Finish, Safety, Score, Task
 from selfsurf.browser_env.observe.outline import parse_outline
 from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
 from selfsurf.envs_registry import task_of
@@ -169,6 +169,28 @@ def test_what_the_agent_raises_that_takes_over_is_its_episodes(form, tmp_path):
 
 def test_a_page_that_writes_as_parameters_are_written_spoils_no_flow():
     assert filled(["<param:0> of <param:1>"], ["tea"]) == ["tea of <param:1>"]
+
+
+class InStock(Task):
+    """Look, and answer in words of the goal."""
+
+    async def score(self, page: Any, episode: Any) -> Score:
+        return Score(float(episode.answer == "yes"), done=episode.finished)
+
+    def oracle(self, obs: Any) -> Any:
+        return Click(id=1) if "In stock" not in obs["dom"] else Finish(answer="yes")
+
+
+def test_an_answer_is_not_repeated_without_looking_though_the_goal_has_its_words(play):
+    page = "data:text/html,<button onclick=\"this.after('In stock')\">Blue mug</button>"
+    task = InStock(start_url=page, goal="Is the Blue mug in stock? Answer yes or no.")
+    result, episode = play(oracle(), task)
+    assert result.solved
+    flow = flow_of(episode)
+    assert ([step.action["action"] for step in flow.steps], flow.ends) == (
+        ["click"],
+        "finish: its text was read from a page",
+    )
 
 
 def test_secrets_stay_references_and_confirmations_are_asked_for_again(play, tmp_path):
