@@ -189,10 +189,12 @@ def _kind(schema: Any) -> str:
 def _called(data: Mapping[str, Any], functions: Mapping[str, Function]) -> Iterator[Called]:
     """Yield the calls that an object holds, in its order."""
     for key, value in data.items():
+        if action_name(key) and value != "function":
+            return  # an action, whose fields may be called like a function
         if key in functions:
-            given = {} if value in (True, None, "") else value
+            given = {} if value is True or value is None or value == "" else value
             only = [*functions[key].schema.get("properties", {})]
-            if isinstance(given, str) and len(only) == 1:
+            if not isinstance(given, dict) and len(only) == 1:
                 given = {only[0]: given}
             if isinstance(given, dict):
                 yield Called(functions[key], given)

@@ -54,7 +54,7 @@ class Memory:
         del self.history[-1:], self.thoughts[-1:]
         for aid in self.aids if self.aided else ():
             aid.take_back()
-        self.aided = False
+        self.aided, self.rest = False, None
 
     def did(self, action: Act, obs: Observation, thought: str = "") -> None:
         """Remember an action that was chosen on a page; a str is a reply that was none."""

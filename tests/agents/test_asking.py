@@ -78,6 +78,15 @@ def test_a_policys_error_is_found_by_asking_one_by_one(policy: Any, form: Observ
     assert len(agent._slots[0].history) == 1, "what decide raises has decided nothing"
 
 
+def test_what_decide_raises_leaves_nothing_of_a_reply_to_be_done(policy: Any, form: Observation) -> None:
+    model = ByGoal(policy, One=LIST, Two=RuntimeError("odd"))
+    agent = LLMAgent(model, constrained=False, prefill="", max_actions=3, guards=False)
+    playing(agent, "One", "Two")
+    with pytest.raises(RuntimeError, match="odd"):
+        agent.decide([form] * 2, [0, 1])
+    assert kinds(agent.decide([form], [0])) == [Click(id=12)], "its first action, which was not done"
+
+
 def test_a_filtered_reply_ends_its_own_episode_alone(form: Observation) -> None:
     """And a reply that no encoding can hold does not spoil the requests that follow."""
     bodies = []
@@ -178,6 +187,27 @@ def price_of(item: str) -> str:
 def test_a_call_that_is_only_quoted_is_none(reply: str, called: str | None) -> None:
     found = call_in(reply, functions_of([price_of]), 'For example {"price_of":{"item":"ham"}} calls it.\nGoal: tea')
     assert (found and found.arguments["item"]) == called
+
+
+def text(value: float) -> str:
+    """Called like a field of an action."""
+    return str(value)
+
+
+@pytest.mark.parametrize(
+    ("reply", "given"),
+    [
+        ('{"fill":3,"text":"abc"}', None),
+        ('{"type":3,"text":"abc"}', None),
+        ('{"text":{"value":2}}', {"value": 2}),
+        ('{"type":"function","name":"text","arguments":{"value":2}}', {"value": 2}),
+        ('{"text":1}', {"value": 1}),
+        ('{"text":2.5}', {"value": 2.5}),
+    ],
+)
+def test_an_action_is_no_call_and_the_only_argument_may_be_bare(reply: str, given: Any) -> None:
+    found = call_in(reply, functions_of([text]))
+    assert (found and found.arguments) == given
 
 
 def test_a_verdict_that_is_only_quoted_is_none() -> None:

@@ -42,6 +42,8 @@ _GROUP = re.compile(r"\[([^\[\]\n]*+)\]")
 _TARGET = re.compile(r"(?:(?:on|the|element|id|number)\b[ \t]*|[#\[=:])*(\d{1,9})\b\]?[ \t,:]*(.*)", re.IGNORECASE)
 _LEAD_IN = re.compile(r"(?:with|text|option|value)\b[\s:=]*", re.IGNORECASE)
 _SCROLL = re.compile(r"(up|down|left|right)(?: (?:the page|once|a bit|a little))?", re.IGNORECASE)
+_WORD = re.compile(r"""(?:(?:direction|key)[ ]*=[ ]*)?["']?([\w+]+)["']?""")
+"""The only argument of a call, with or without quotation marks."""
 _KEYS = {key.lower(): key for key in KEYS}
 _CHORD = re.compile(r"((?:Control|Ctrl|Shift|Alt|Meta|Cmd)\+)+(?:[A-Za-z0-9]|[A-Z][A-Za-z]{1,12})")
 _DIRECT_URL = re.compile(r"(?:to )?[<(\[]?(https?://[^\s<>()\[\]\"'`]+)[>)\]]?", re.IGNORECASE)
@@ -121,6 +123,11 @@ def call(name: str, inside: str) -> dict[str, Any] | str | None:
     target = _TARGET.fullmatch(inside.strip())
     if plain in ("click", "hover") and target and not target[2]:
         return {"action": plain, "id": int(target[1])}
+    word = _WORD.fullmatch(inside.strip())
+    if plain == "scroll" and word and _SCROLL.fullmatch(word[1]):
+        return expand({"scroll": word[1].lower()})
+    if plain == "press" and word and word[1].lower() in _KEYS:
+        return {"action": "press", "key": _KEYS[word[1].lower()]}
     if name.lower() in CALLS:
         return f"{name.lower()}({inside})"
     if plain is None:
