@@ -31,7 +31,7 @@ from selfsurf.agents.prompt.prompt import (
 )
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE, Picture, picture
 from selfsurf.agents.reply.compact import compact
-from selfsurf.agents.reply.constraint import MAX_TEXT, grammar
+from selfsurf.agents.reply.constraint import MAX_TEXT, grammar, longest_said
 from selfsurf.agents.reply.kinds import check_kinds
 from selfsurf.agents.reply.read import read_reply, unread
 from selfsurf.agents.reply.schema import action_schema, thoughtful
@@ -422,7 +422,8 @@ class LLMAgent(DecidingAgent):
         seen = [element for element in obs["elements"] if element["id"] in visible_ids]
         thinks = self._writer.thinks
         room = cast(int, self.max_new_tokens) // self.max_actions - _REPLY_OVERHEAD
-        longest = max(1, min(_LONG_TEXT if thinks else MAX_TEXT, room))
+        said = longest_said(slot.goal or obs["goal"])  # in characters, of which a token has several
+        longest = max(1, min(_LONG_TEXT if thinks else MAX_TEXT, max(room, said)))
         more: dict[str, Any] = {"max_actions": self.max_actions, "tabs": obs["tabs"], "files": slot.files}
         more["labels"] = self.labels
         if self.policy.guidance == "grammar":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from selfsurf.agents.prompt.tokens import cut
 from selfsurf.agents.reply.kinds import DEFAULT_KINDS, is_editable
@@ -92,12 +93,23 @@ def listed(texts: Iterable[str], separator: str) -> str:
 
 
 def priority(lines: Sequence[PageLine], seen: Sequence[Element]) -> list[int]:
-    """Line numbers in the order in which they are worth showing: the viewport, what is below, what is above."""
-    visible = {element["id"] for element in seen if element["in_viewport"]}
-    inside = [index for index, line in enumerate(lines) if line.element_id in visible]
+    """Line numbers in the order in which they are worth showing: the viewport, what is below, what is above.
+
+    The viewport is the longest run of elements in view. Others in view, such as a header that stays, come next.
+    """
     elements = [index for index, line in enumerate(lines) if line.element_id is not None]
-    start = inside[0] if inside and inside[0] != elements[0] else 0
-    return [*range(start, len(lines)), *range(start - 1, -1, -1)]
+    visible = {element["id"] for element in seen if element["in_viewport"]}
+    runs = [[*run] for shown, run in groupby(elements, lambda at: lines[at].element_id in visible) if shown]
+    if not runs:
+        passed = {element["id"] for element in seen if element["bbox"][1] + element["bbox"][3] <= 0}
+        above = [at for at in elements if lines[at].element_id in passed]
+        start = above[-1] + 1 if above else 0
+        return [*range(start, len(lines)), *range(start - 1, -1, -1)]
+    run = max(runs, key=len)
+    start = run[0] if run[0] != elements[0] else 0
+    others = [at for one in runs if one is not run for at in one]
+    ordered = [*range(start, run[-1] + 1), *others, *range(run[-1] + 1, len(lines)), *range(start - 1, -1, -1)]
+    return [*dict.fromkeys(ordered)]
 
 
 def render(lines: Sequence[PageLine], order: Sequence[int], number: int, *, handles: bool = True) -> str:

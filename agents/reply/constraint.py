@@ -7,6 +7,7 @@ A grammar always describes the whole reply; a prefill's tokens are fed to the ma
 from __future__ import annotations
 
 import json
+import re
 import weakref
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,14 @@ MAX_TEXT = 200
 _ID_TERMINALS = {
     "click": "ID", "hover": "ID", "drag": "ID", "to": "ID", "fill": "FIELD", "type": "FIELD", "upload": "CHOOSER",
 }  # fmt: skip
+
+
+_SAID = re.compile(r"\"([^\"]+)\"|“([^”]+)”|(?<!\w)'([^']+)'(?!\w)|(\S+)")
+
+
+def longest_said(goal: str) -> int:
+    """Return the characters of the longest text that a goal says to write: one in quotes, an address or a word."""
+    return max((len(text) for found in _SAID.findall(goal) for text in found), default=0)
 
 
 def grammar(

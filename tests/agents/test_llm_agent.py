@@ -14,6 +14,7 @@ import pytest
 from selfsurf import agents
 from selfsurf.agents.prompt.examples import Example
 from selfsurf.agents.prompt.prompt import PromptTooLong
+from selfsurf.agents.reply.constraint import longest_said
 from selfsurf.agents.reply.parse import parse
 from selfsurf.browser_env.actions import ACTION_TYPES, Click, Finish, Wait
 from selfsurf.browser_env.observation import Element, Observation
@@ -102,6 +103,17 @@ def test_an_unreadable_reply_is_returned_as_it_is(policy: Any, form: Observation
     agent.act(form)
     assert decision.error in agent.decisions[0].messages[-1].text
     assert "unreadable" in agent.decisions[0].messages[-1].text
+
+
+def test_a_grammar_has_room_for_the_longest_text_of_the_goal(
+    policy: Any, form: Observation, observation: Callable[..., Observation]
+) -> None:
+    text = "I would like to move my appointment to next Thursday, please, if it's not too late"
+    obs = observation(f'Write "{text}".', list(form["elements"]))
+    agent = Noting(policy, max_new_tokens=1)
+    agent.reset(obs["goal"])
+    assert agent._guide(obs, agent._slots[0], frozenset({3})).count(f"{{0,{len(text)}}}") == 1
+    assert longest_said("It's Ada's: open http://a.test/b?c=1, not 'that'") == len("http://a.test/b?c=1,")
 
 
 def test_history_is_kept_by_slot(policy: Any, form: Observation) -> None:

@@ -145,6 +145,24 @@ def test_what_is_in_the_viewport_is_kept(
     assert prompt.messages[0].text.count("left out") == 2
 
 
+def test_a_header_that_stays_hides_nothing_of_what_was_scrolled_to(
+    observation: Callable[..., Observation], element: Callable[..., Element]
+) -> None:
+    elements = [element(number, "link", f"word{number}", in_viewport=number <= 3 or 50 <= number < 60)
+                for number in range(1, 100)]  # fmt: skip
+    prompt = build(observation("Find it.", elements), max_tokens=110, count=words)
+    assert {1, 2, 3, *range(50, 56)} <= prompt.visible_ids
+
+
+def test_where_nothing_to_act_on_is_in_view_the_page_begins_there(
+    observation: Callable[..., Observation], element: Callable[..., Element]
+) -> None:
+    elements = [element(number, "link", f"word{number}", in_viewport=False, bbox=(0.0, (number - 50) * 900.0, 9.0, 9.0))
+                for number in range(1, 100)]  # fmt: skip
+    prompt = build(observation("Find it.", elements), max_tokens=100, count=words)
+    assert set(range(50, 56)) <= prompt.visible_ids
+
+
 def test_too_small_a_budget_is_an_error(form: Observation) -> None:
     with pytest.raises(PromptTooLong, match="more than the 10 allowed"):
         build(form, max_tokens=10, count=words)
