@@ -424,6 +424,19 @@ def test_sampling_defaults_and_fields_of_ones_own(asking: Callable[..., OpenAIPo
     assert bodies[2] == {**fields, "max_completion_tokens": 9, "reasoning_effort": "low"}
 
 
+def test_any_field_can_be_left_out_and_ones_own_come_last(asking: Callable[..., OpenAIPolicy]) -> None:
+    bodies: list[dict[str, Any]] = []
+
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        bodies.append(body)
+        answer(handler, body=completion())
+
+    asking(handle, tools=True, omit=("seed", "parallel_tool_calls", "messages")).complete([ASK], seed=7)
+    assert bodies[0].keys() & {"seed", "parallel_tool_calls", "messages"} == {"messages"}
+    asking(handle, extra_body={"seed": 3}).complete([ASK], seed=7)
+    assert bodies[1]["seed"] == 3
+
+
 def test_a_server_without_tokenize_is_asked_once(asking: Callable[..., OpenAIPolicy]) -> None:
     policy = asking(in_turn(status(404), drop), endpoint="vllm")
     assert policy.count_tokens("some words") > 0

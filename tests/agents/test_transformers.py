@@ -12,7 +12,7 @@ import torch
 
 from selfsurf.agents.policies.transformers import loading
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy, make_lm_head_contiguous
-from selfsurf.agents.policy import Completion, Message
+from selfsurf.agents.policy import Completion, Message, PolicyError
 from selfsurf.agents.reply.constraint import grammar, token_masks
 from selfsurf.agents.reply.kinds import KINDS
 from selfsurf.agents.reply.parse import parse
@@ -57,6 +57,17 @@ def test_a_ragged_batch_equals_one_by_one_and_generate(policy: TransformersPolic
         )[0, ids.shape[1] :].tolist()
         assert completion.token_ids == expected
         assert np.allclose(completion.logprobs, scores(policy.model, completion, policy.tokenizer, 1.0), atol=1e-3)
+
+
+def test_a_model_that_can_not_be_run_is_no_agents_failure(policy: TransformersPolicy, monkeypatch: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTry less.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(policy.model), "forward", fail)
+        with pytest.raises(PolicyError, match=r"torch could not run .*: CUDA out of memory\.$"):
+            policy.complete([RAGGED[2]], max_new_tokens=2)
+    assert policy.complete([RAGGED[2]], max_new_tokens=2)[0].token_ids
 
 
 def test_the_end_of_the_turn_is_kept_and_not_shown(policy: TransformersPolicy) -> None:

@@ -33,6 +33,12 @@ from selfsurf.agents.policies.request import CheckedPolicy, Request
 from selfsurf.agents.policy import Completion, Conversation, Guidance, Message, PolicyError
 from selfsurf.agents.reply.schema import any_action, strict, wrapped
 
+_SAMPLING = {
+    "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
+    "logit_bias",
+}  # fmt: skip
+"""Fields by which a server samples from another distribution than its model's."""
+
 CHECK_TIMEOUT = 10.0
 """Seconds for a server's first sign of life (`OpenAIPolicy.check`)."""
 
@@ -178,20 +184,16 @@ class OpenAIPolicy(CheckedPolicy):
         """
         free = [not (one.grammar or one.schema) for one in requests]
         started = [self._given(prefill) if own else "" for own in free]
-        bodies = [
-            self._message_fields(one.messages, start)
-            | self._guide_fields(one)
-            | self._sampling_fields(temperature, max_new_tokens)
-            | ({} if one.seed is None else {"seed": one.seed % 2**31})  # some servers read 32 bits
-            for one, start in zip(requests, started, strict=True)
-        ]
+        sampling = self._sampling_fields(temperature, max_new_tokens)
+        bodies = [self._body(one, start, sampling) for one, start in zip(requests, started, strict=True)]
         replies = self._background.run(self._all(bodies))
         _report(replies)
+        as_asked = temperature in (0, 1) and not self.calls and _SAMPLING.isdisjoint((*self._extra, *self._omit))
         return [
             replace(
                 reply,
                 text=start + reply.text,
-                logprobs=reply.logprobs if self._processed or (own and temperature in (0, 1)) else [],
+                logprobs=reply.logprobs if self._processed or (own and as_asked) else [],
                 grammar=one.grammar,
                 prefill_token_ids=self._prefill_ids(start, reply.prompt_token_ids),
             )
@@ -233,6 +235,13 @@ class OpenAIPolicy(CheckedPolicy):
         """The part of the prefill that the server is given: all or nothing."""
         return prefill if self.endpoint.continues and not self.calls else ""
 
+    def _body(self, one: Request, started: str, sampling: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a request's body; the user's own fields come last."""
+        seed = {} if one.seed is None else {"seed": one.seed % 2**31}  # some servers read 32 bits
+        fields = {**self._message_fields(one.messages, started), **self._guide_fields(one), **sampling, **seed}
+        fields |= self._extra
+        return {name: value for name, value in fields.items() if name == "messages" or name not in self._omit}
+
     def _message_fields(self, messages: Conversation, started: str) -> dict[str, Any]:
         if not self.sees_images and any(message.images for message in messages):
             raise ValueError(f"{self.name} reads text only, but a message carries images; pass sees_images=True.")
@@ -265,8 +274,7 @@ class OpenAIPolicy(CheckedPolicy):
             fields[self.endpoint.token_ids] = True
         if self._logprobs:
             fields["logprobs"] = True
-        fields |= self._extra
-        return {name: value for name, value in fields.items() if name not in self._omit}
+        return fields
 
     async def _all(self, bodies: Sequence[dict[str, Any]]) -> list[Any]:
         return await asyncio.gather(*(self._one(body) for body in bodies), return_exceptions=True)

@@ -19,6 +19,8 @@ from selfsurf.agents.policies.local.prompts import Prompts, eos_token_ids
 from selfsurf.agents.policies.transformers.loading import Quantization, keep_trainable, load
 from selfsurf.agents.policies.transformers.lora import LoraPolicy
 from selfsurf.agents.policies.transformers.sampling import Row, Sampler
+from selfsurf.agents.policy import PolicyError
+from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
     import torch
@@ -139,7 +141,11 @@ class TransformersPolicy(LoraPolicy):
             pad = self.tokenizer.pad_token_id
             pad = min(self.eos_token_ids) if pad is None else pad
             sampler = Sampler(self.model, self.eos_token_ids, pad, self._last_only, self._prefixes)
-            sampler.run(replies, temperature, max_new_tokens)
+            try:
+                sampler.run(replies, temperature, max_new_tokens)
+            except RuntimeError as error:  # memory ran out, among others
+                self.forget()
+                raise PolicyError(f"torch could not run {self.name}: {first_line(error)}") from error
 
     def forget(self) -> None:
         """Drop the keys and values of earlier prompts: needed when weights were changed behind autograd's back."""
