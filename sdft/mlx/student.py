@@ -85,6 +85,7 @@ class Student:
         mx.eval(weights)
         self.weights = weights
         self.use(weights)
+        self.policy.forget()  # what it knows of prompts is by others
 
     def follow(self, rate: float) -> None:
         """Move the teacher: `teacher = (1 - rate) * teacher + rate * student`. A new one is a copy of the student."""

@@ -58,13 +58,14 @@ class StoredGenerator:
 
         It ended `stopped`: what the student would have come to there is not known.
         """
-        jobs, seed = self._asked.pop(number)
+        jobs, seed = self._asked[number]
         start = time.monotonic()
         size, results = self._most or len(jobs), []
         for first in range(0, len(jobs), size):
             results += self.taken(jobs[first : first + size], [derived(seed, first + row) for row in range(size)])
         seconds, tally = time.monotonic() - start, Tally(asked=len(jobs), finished=len(jobs))
         self._tally += tally
+        del self._asked[number]  # what raised before can be collected again
         return Batch(results, tally, seconds, waited=seconds)
 
     def taken(self, jobs: Sequence[Job], seeds: Sequence[int] | None = None) -> list[Result]:
