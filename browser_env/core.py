@@ -436,7 +436,7 @@ class EnvCore(Reports):
         view = await self._observer.look(session)  # the page had time to become another one
         self.foreign = view.foreign
         assert self.observation is not None
-        self.observation["elements"] = view.elements
+        self.observation = {**self.observation, "elements": view.elements}
         return await self._perform(session, question.action, allowed=question.risk)
 
     async def _perform(self, session: Session, action: Any, allowed: Risk | None = None) -> str:

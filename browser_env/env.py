@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -11,11 +12,12 @@ from typing import Any, Self, TypeVar
 import gymnasium as gym
 import numpy as np
 
+from selfsurf.browser_env.act.browse import full_url
 from selfsurf.browser_env.act.settle import Bounds
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.asking import User
 from selfsurf.browser_env.core import EnvCore
-from selfsurf.browser_env.errors import BrowserNotFound, EnvError
+from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
 from selfsurf.browser_env.ids import core_of, is_id
 from selfsurf.browser_env.observation import Info, Observation, as_text
 from selfsurf.browser_env.observe.capture import ViewOptions
@@ -420,7 +422,8 @@ class AsyncBrowserEnv(Remade):
         """
         if self.core.session is None:
             raise EnvError("Call reset() before visit().")
-        self.core.session.access.admit(url)
+        with contextlib.suppress(ActionError):  # of which the step tells
+            self.core.session.access.admit(full_url(url))
         return await self.step({"action": "navigate", "url": url})
 
     def privileged(self) -> dict[str, Any] | None:

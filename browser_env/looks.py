@@ -50,14 +50,16 @@ class Looks:
         self._session = None if session is None else (os.getpid(), session)
 
     async def screenshot(self) -> Any:
-        """Return the active tab as an RGB array, from the last observation or a new screenshot; None before a reset."""
+        """Return the active tab as an RGB array, from the last observation or a new screenshot; None before a reset.
+
+        Raises:
+            EnvError: the page hangs or has crashed.
+        """
         if self.observation is None:
             return None
         if "screenshot" in self.observation:
             return self.observation["screenshot"]
-        if self.session is None:
-            return None
-        return (await self._observer.glance(self.session)).screenshot
+        return None if self.session is None else (await self.glance()).screenshot
 
     async def glance(self) -> View:
         """Observe the page as it is, with a screenshot, outside of a step.

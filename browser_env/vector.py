@@ -135,6 +135,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
             observations[number] = seen
             infos = self._add_info(infos, info, number)
         self._over[chosen] = False
+        self.closed = False  # a reset opens again what was closed
         return self._batch(observations), infos
 
     def step(

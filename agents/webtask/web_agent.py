@@ -158,7 +158,10 @@ class WebAgent:
         return WebElement.of(there[result.said], self)
 
     async def observe(self) -> Observation:
-        """Return what is on the page (`browser_env.Observation`)."""
+        """Return what was on the page after the last action (`browser_env.Observation`).
+
+        `do({"action": "wait", "ms": 0})` looks anew.
+        """
         await self._idle()
         if self._observation is None:
             self.env.task.goal, self.env.core.max_steps = "", None

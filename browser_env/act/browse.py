@@ -48,7 +48,11 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
                 async with limited(seconds):
                     await tab.page.reload(wait_until="commit", timeout=0)
             case NewTab():
-                await session.new_tab(await _checked_url(session, action.url) if action.url else "")
+                url = await _checked_url(session, action.url) if action.url else ""
+                await session.new_tab()
+                if url:
+                    async with limited(seconds):
+                        await session.active.page.goto(url, wait_until="commit", timeout=0)
             case CloseTab():
                 await session.close_tab()
             case FocusTab():
@@ -63,7 +67,7 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
             return  # the address is a file's: it is reported as an event
         if "net::" in text or "invalid URL" in text or "Timeout" in text:
             with contextlib.suppress(Error):  # there may be nothing to stop
-                await tab.told(session.active.protocol.send("Page.stopLoading"))
+                await session.active.told(session.active.protocol.send("Page.stopLoading"))
             if not session.stayed:
                 why = session.access.explain(text.splitlines()[0])
                 raise ActionError(f"The page did not load: {why}", "navigation") from None
@@ -89,7 +93,7 @@ async def _through_history(session: Session, by: int, seconds: float) -> None:
 async def _checked_url(session: Session, url: str) -> str:
     """Return an address in full, if it may be opened."""
     access = session.access
-    full = url if access.folders and url.startswith("file:///") else _full_url(url)
+    full = url if access.folders and url.startswith("file:///") else full_url(url)
     await access.check_url(full)
     return full
 
@@ -97,7 +101,12 @@ async def _checked_url(session: Session, url: str) -> str:
 _NO_ADDRESS = ("javascript:", "vbscript:", "file:", "blob:", "filesystem:", "view-source:", "chrome:")
 
 
-def _full_url(url: str) -> str:
+def full_url(url: str) -> str:
+    """Return an address with its scheme, https if none is given.
+
+    Raises:
+        ActionError: such addresses can't be opened.
+    """
     if url.startswith(("http://", "https://", "about:", "data:")):
         return url
     if (

@@ -24,6 +24,8 @@ from selfsurf.browser_env.text import clip
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page, Request, Route
 
+_NO_GATE = "net::ERR_PROXY_CONNECTION_FAILED"
+
 NOT_A_PATH = "file outside of the allowed folders"
 
 CLAIM_BOUND = 0.5
@@ -153,6 +155,12 @@ class AccessGuard:
 
     def explain(self, failure: str) -> str:
         """Return Playwright's message about a failed navigation with the cause behind the proxy."""
+        if self.proxy is not None and _NO_GATE in failure:
+            return failure.replace(
+                _NO_GATE,
+                "the browser can't reach this process, which its requests go through: run it on this machine, or give "
+                "Safety(allow_private=True) without lists of hosts",
+            )
         match = re.search(r"net::ERR_SOCKS_CONNECTION_FAILED(?: at (\S+))?", failure)
         if match is None or self.proxy is None:
             return failure

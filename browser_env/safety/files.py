@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import shutil
 import tempfile
@@ -27,6 +28,8 @@ MOST_NAMES = 30
 """Files that an agent is told of."""
 
 _NAME_LIMIT = 120
+"""Bytes; file systems take 255."""
+
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
@@ -89,10 +92,15 @@ def file_name(suggested: str) -> str:
     if not name or _RESERVED.fullmatch(name):
         name = f"download_{name}" if name else "download"
     stem, dot, ending = name.rpartition(".")
-    if len(name) > _NAME_LIMIT:
-        ending = ending[:20] if dot else ""
-        name = (stem or name)[: _NAME_LIMIT - len(ending) - 1] + (f".{ending}" if ending else "")
+    if len(os.fsencode(name)) > _NAME_LIMIT:
+        ending = f".{_cut(ending, 20)}" if dot and ending else ""
+        name = _cut(stem or name, _NAME_LIMIT - len(os.fsencode(ending))) + ending
     return name
+
+
+def _cut(text: str, length: int) -> str:
+    """Return as much of a text as fits into so many bytes."""
+    return text.encode(errors="replace")[:length].decode(errors="ignore")
 
 
 class Downloads:
@@ -106,6 +114,8 @@ class Downloads:
     def __init__(self, safety: Safety, note: Callable[[str], None]) -> None:
         self.files: list[Path] = []
         """Completed downloads, in order."""
+        self._names: set[str] = set()
+        """Of these, and of those that are being written."""
         self._safety = safety
         self._note = note
         self._folder: Path | None = None
@@ -165,11 +175,11 @@ class Downloads:
                 parent = Path(parent).expanduser().resolve()
             self._folder = Path(tempfile.mkdtemp(prefix="downloads-", dir=parent))
         path = Path(name)
-        taken = {file.name for file in self.files}
         number, free = 1, name
-        while free in taken or (self._folder / free).exists():
+        while free in self._names or (self._folder / free).exists():
             number += 1
             free = f"{path.stem} ({number}){path.suffix}"
+        self._names.add(free)
         return self._folder / free
 
     async def ended(self) -> None:
@@ -186,3 +196,4 @@ class Downloads:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
         self.files = []
+        self._names.clear()

@@ -189,8 +189,10 @@ class _Upstream:
             )
         self._socks = parts.scheme == "socks5"
         self._host, self._port = parts.hostname, parts.port or (1080 if self._socks else 80)
-        self._user = unquote(str(proxy.get("username") or parts.username or ""))
-        self._password = unquote(str(proxy.get("password") or parts.password or ""))
+        if proxy.get("bypass"):
+            raise ValueError("A proxy's bypass goes round the safety rules: leave it out, or list no hosts in Safety.")
+        self._user = str(proxy.get("username") or unquote(parts.username or ""))
+        self._password = str(proxy.get("password") or unquote(parts.password or ""))
 
     async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection(self._host, self._port, limit=_CHUNK)

@@ -35,8 +35,8 @@ def renderers(pid: int) -> list[int]:
     found: list[int] = []
     waiting = [pid]
     while waiting:
-        for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            with contextlib.suppress(OSError, ValueError):  # the process has ended
+        with contextlib.suppress(OSError, ValueError):  # the process has ended
+            for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
                 for child in map(int, children.read_text().split()):
                     (found if _is_renderer(child) else waiting).append(child)
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from selfsurf.browser_env.safety.network import host_and_port
 
@@ -245,6 +245,6 @@ def _proxy(proxy: str | Mapping[str, str] | None) -> dict[str, str] | None:
         raise ValueError(f"SessionOptions: proxy is an address like http://127.0.0.1:3128, not {proxy!r}.")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     server = f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")
-    return {"server": server} | (
-        {"username": parts.username, "password": parts.password or ""} if parts.username else {}
-    )
+    if not parts.username:
+        return {"server": server}
+    return {"server": server, "username": unquote(parts.username), "password": unquote(parts.password or "")}

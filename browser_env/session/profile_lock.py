@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import re
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 from selfsurf.browser_env.errors import EnvError
@@ -108,7 +110,7 @@ class ProfileLock:
                 f"The profile {self.folder} is locked by a browser on the host {host!r}. If that one has ended, "
                 f"delete {self.folder / 'SingletonLock'}."
             )
-        if pid.isdigit() and _is_alive(int(pid)):
+        if pid.isdigit() and _BROWSER.search(command_of(int(pid))):
             raise EnvError(
                 f"The profile {self.folder} is in use by a browser (process {pid}). Close it, or use another folder."
             )
@@ -117,21 +119,24 @@ class ProfileLock:
 
 def is_browser_on(pid: int, profile: Path) -> bool:
     """Is this process a browser with this profile?"""
+    return f"--user-data-dir={profile}" in command_of(pid)
+
+
+_BROWSER = re.compile(r"--user-data-dir=|chrom", re.IGNORECASE)
+
+
+def command_of(pid: int) -> str:
+    """Return the command line of a process; empty if there is none."""
+    if sys.platform == "linux":
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            return ""
     listed = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return f"--user-data-dir={profile}" in listed.stdout
+    return listed.stdout
 
 
 def kill(pid: int) -> None:
     """Kill a process, if it exists."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True

@@ -404,8 +404,8 @@ class Session:
         if not self.tabs:  # the page closed itself
             await self.new_tab()
 
-    async def new_tab(self, url: str = "") -> None:
-        """Open a tab and make it active.
+    async def new_tab(self) -> None:
+        """Open a blank tab and make it active.
 
         Raises:
             ActionError: the limit has been reached, or the browser is an application's.
@@ -421,8 +421,6 @@ class Session:
         if not opened:
             raise EnvError("A tab was opened, but could not be attached to.")
         (self.active,) = opened
-        if url:
-            await page.goto(url, wait_until="commit")
 
     async def close_tab(self) -> None:
         """Close the active tab, unless its page asks to stay; a blank tab replaces the last one."""

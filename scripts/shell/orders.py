@@ -286,6 +286,6 @@ class Orders:
 
 
 def _number(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise Refused(f"{text or 'Nothing'} is no number from 1 on.")
     return int(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Task, runtime
+from selfsurf.browser_env.act.browse import full_url
 
 
 class Tabs:
@@ -20,6 +21,8 @@ class Tabs:
         self.env = AsyncBrowserEnv(task=self.task, screenshot=True, **around)
         self.seen: Observation | None = None
         """The latest."""
+        self._named: list[str] = []
+        """Addresses that the user has named: their hosts are the task's, also after the browser was lost."""
 
     @property
     def keeps_state(self) -> bool:
@@ -45,10 +48,14 @@ class Tabs:
         self.begin("", 0)
         self.env.core.max_steps = None
         self.task.start_url = url or None
+        self._named += [url] if url else []
         try:
             self.seen, _ = runtime().run(self.env.reset(seed=0))
         finally:
             self.task.start_url = None
+        if (session := self.env.core.session) is not None:
+            for named in self._named:
+                session.access.admit(named)
         return self.seen
 
     def open(self, url: str) -> Observation:
@@ -59,6 +66,7 @@ class Tabs:
             EnvError: the browser failed.
         """
         self.look()
+        self._named.append(full_url(url))
         self.seen, _, _, _, info = runtime().run(self.env.visit(url))
         if info["outcome"] == "env_error":
             raise EnvError(info["outcome_detail"])

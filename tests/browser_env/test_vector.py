@@ -167,6 +167,16 @@ def test_tasks_that_do_not_go_together():
     VectorBrowserEnv(2, tasks=mixed, screenshot=False)
 
 
+def test_what_a_reset_opens_after_a_close_is_closed_again():
+    envs = VectorBrowserEnv(2, start_url="data:text/html,x", screenshot=False)
+    envs.reset(seed=0)
+    envs.close()
+    before = counts()
+    envs.reset(seed=0)
+    envs.close()
+    assert counts() == before
+
+
 class Odd(Task):
     """Scores with numbers of another kind for each seed, beside an open page."""
 

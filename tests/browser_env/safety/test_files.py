@@ -53,7 +53,7 @@ def test_one_wrong_file_stops_them_all(tmp_path):
     [
         ("list.csv", "list.csv"), ("../../etc/passwd", "passwd"), ("..\\..\\boot.ini", "boot.ini"), (".bashrc", "bashrc"), ("..", "download"), ("", "download"),
         ("a\x00b\nc.txt", "a_b_c.txt"), ("CON", "download_CON"), ("nul.txt", "download_nul.txt"), ("x" * 500 + ".pdf", "x" * 116 + ".pdf"),
-        ("invoice\u202efdp.exe", "invoice_fdp.exe"), ("größe.txt", "größe.txt"),
+        ("invoice\u202efdp.exe", "invoice_fdp.exe"), ("größe.txt", "größe.txt"), ("语" * 114 + ".pdf", "语" * 38 + ".pdf"),
     ],
 )  # fmt: skip
 def test_names_of_downloads_are_made_harmless(suggested, name):
@@ -77,6 +77,19 @@ def test_downloads_go_into_the_episodes_folder(open_page, tmp_path):
     _, info = env.reset(seed=0)
     assert info["downloads"] == ()
     assert not os.path.exists(os.path.dirname(first))  # a temporary folder goes with its episode
+
+
+def test_downloads_of_one_name_in_one_step_are_all_kept(open_page):
+    env, _ = open_page(
+        """<button onclick="for (const text of ['one', 'two', 'three']) { link.href = 'data:text/plain,' + text; link.click(); }">Get</button>
+        <a id=link download=same.txt hidden></a>"""
+    )
+    paths, number = (), 0
+    while len(paths) < 3 and number < 50:
+        action = {"action": "wait", "ms": 100} if number else {"action": "click", "selector": "text=Get"}
+        paths, number = env.step(action)[4]["downloads"], number + 1
+    assert {pathlib.Path(path).name for path in paths} == {"same.txt", "same (2).txt", "same (3).txt"}
+    assert {pathlib.Path(path).read_text() for path in paths} == {"one", "two", "three"}
 
 
 def test_a_folder_of_the_users_own_is_kept(open_page, tmp_path):

@@ -11,7 +11,7 @@ import gymnasium
 import pytest
 
 from selfsurf import browser_env
-from selfsurf.browser_env import Bounds
+from selfsurf.browser_env import Bounds, EnvError
 from selfsurf.browser_env.session.runtime import runtime
 from tests.processes import crowd
 
@@ -102,7 +102,8 @@ def test_a_step_after_an_env_error_repeats_it(env):
     assert second[3]
 
 
-def test_a_server_that_never_answers_is_the_agents_error_not_ours():
+@pytest.mark.parametrize("name", ["navigate", "new_tab"])
+def test_a_server_that_never_answers_is_the_agents_error_not_ours(name):
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -114,12 +115,23 @@ def test_a_server_that_never_answers_is_the_agents_error_not_ours():
 
         before, act.NAVIGATION_TIMEOUT = act.NAVIGATION_TIMEOUT, 1.0
         try:
-            obs, *_, info = env.step({"action": "navigate", "url": f"http://127.0.0.1:{port}/"})
+            obs, *_, info = env.step({"action": name, "url": f"http://127.0.0.1:{port}/"})
         finally:
             act.NAVIGATION_TIMEOUT = before
         assert info["outcome"] == "running"
         assert "did not load" in obs["last_error"]
         env.close()
+
+
+def test_a_page_that_hangs_after_a_step_can_not_be_rendered():
+    options = {"render_mode": "rgb_array", "screenshot": False, "hang_timeout": 1.0}
+    hanging = "data:text/html,<script>setTimeout(() => { for (;;); }, 1500)</script>"
+    env = gymnasium.make("Browser-v0", start_url=hanging, **options)
+    env.reset(seed=0)
+    time.sleep(2)
+    with pytest.raises(EnvError, match="the page hangs"):
+        env.render()
+    env.close()
 
 
 def test_a_page_that_changes_for_ever_costs_no_more_than_the_bound():

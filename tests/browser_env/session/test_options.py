@@ -141,9 +141,10 @@ def test_requests_go_through_the_proxy_of_their_own_environment(make, loopback):
         if request.headers.get("proxy-authorization") is None:
             return 407, {"proxy-authenticate": 'Basic realm="p"'}, b""
         asked.append(request.path)
+        assert base64.b64decode(request.headers["proxy-authorization"].split()[1]) == b"ann:p@w"
         return b"<title>through the proxy</title>"
 
-    address = loopback(proxy).url.replace("http://", "http://ann:pw@")
+    address = loopback(proxy).url.replace("http://", "http://ann:p%40w@")
     _, through = make("http://shop.example/", SessionOptions(proxy=address))
     assert through["title"] == "through the proxy"
     assert asked == ["http://shop.example/"]

@@ -70,9 +70,11 @@ def test_a_profile_that_a_browser_has_open_is_a_clear_error(make, url, tmp_path)
     import socket
 
     lock = tmp_path / "SingletonLock"
-    lock.symlink_to(f"{socket.gethostname()}-{os.getpid()}")
-    with pytest.raises(browser_env.EnvError, match=rf"in use by a browser \(process {os.getpid()}\)"):
-        make(url, SessionOptions(profile=tmp_path))
+    with subprocess.Popen(["chromium", "60"], executable="/bin/sleep") as browser:
+        lock.symlink_to(f"{socket.gethostname()}-{browser.pid}")
+        with pytest.raises(browser_env.EnvError, match=rf"in use by a browser \(process {browser.pid}\)"):
+            make(url, SessionOptions(profile=tmp_path))
+        browser.kill()
     lock.unlink()
     lock.symlink_to("elsewhere-1")
     with pytest.raises(browser_env.EnvError, match=r"on the host 'elsewhere'.*delete"):
@@ -80,6 +82,9 @@ def test_a_profile_that_a_browser_has_open_is_a_clear_error(make, url, tmp_path)
     lock.unlink()
     ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
     lock.symlink_to(f"{socket.gethostname()}-{ended.stdout.strip()}")
+    env, _ = make(url, SessionOptions(profile=tmp_path))
+    env.close()
+    lock.symlink_to(f"{socket.gethostname()}-{os.getpid()}")  # its number is that of another program now
     make(url, SessionOptions(profile=tmp_path))
 
 
