@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -82,6 +82,9 @@ process has begun anew."""
 
 HASTE = 120
 """Frames in a row for the same calls, after which they follow each other at a screen's pace."""
+
+OPENING = "opening"
+"""Names what a tab was opened for among what is being loaded."""
 
 TICK = 1e-3
 """Milliseconds in a tick of the compositor's time. A frame at the tick of the one before is never answered, and the
@@ -257,6 +260,16 @@ class PageTime:
         passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._passing.append((passed, self.now + milliseconds, stride))
         await self._wait_for(passed)
+
+    @contextlib.contextmanager
+    def opening(self) -> Iterator[None]:
+        """Give the page frames without time meanwhile: it had begun to load before anything was told of it."""
+        self._coming[OPENING] = time.monotonic(), 0.0
+        self._wake.set()
+        try:
+            yield
+        finally:
+            self._came(OPENING)
 
     async def begin_anew(self) -> None:
         """Go on to where an episode may begin: a full tenth of a second, so that each begins alike.

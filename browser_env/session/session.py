@@ -228,7 +228,8 @@ class Session:
             tab.opener = next((one for one in self.tabs if one.page is opener), None)
             self.active = tab
             if not self._only_downloads(page):
-                with contextlib.suppress(Exception):  # from here on, a slow page is settled like any other
+                # from here on, a slow page is settled like any other
+                with contextlib.suppress(Exception), tab.opening():
                     await page.wait_for_load_state("domcontentloaded", timeout=POPUP_BOUND * 1000)
                     await self._sent_on(page, before)
             if self._only_downloads(page) and before in self.tabs:

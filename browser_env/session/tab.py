@@ -228,6 +228,10 @@ class Tab:
         else:
             await self.time.pass_by(milliseconds)
 
+    def opening(self) -> contextlib.AbstractContextManager[None]:
+        """Let a new page load meanwhile, if its time is left to us."""
+        return contextlib.nullcontext() if self.time is None else self.time.opening()
+
     async def screenshot(self, *, settling: bool = False) -> bytes:
         """Return a PNG of the viewport.
 
@@ -330,10 +334,12 @@ class Tab:
         Returns:
             What the work returned.
         """
+        if self.time is not None and not self.time.now:  # a new page has no mouse; its move would wait for a frame
+            return await meanwhile
         moving = self.protocol.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": -1, "y": -1})
         if self.time is None:
             return (await asyncio.gather(meanwhile, moving))[0]
-        await asyncio.gather(moving, *([self.time.begin_anew()] if self.time.now else []))
+        await asyncio.gather(moving, self.time.begin_anew())
         return await meanwhile
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from selfsurf.browser_env import EnvError, SessionOptions
-from selfsurf.browser_env.session import page_time
+from selfsurf.browser_env.session import devtools, page_time, session
 from selfsurf.browser_env.session.page_time import can_hold
 from selfsurf.browser_env.session.runtime import runtime
 from tests.few import few
@@ -158,6 +158,28 @@ def test_dialogs_tabs_and_navigations(held, site):
     assert clock(held) == after
     held.step({"action": "wait", "ms": 1000})
     assert clock(held)[0] - after[0] == pytest.approx(1000, abs=100)
+
+
+def test_a_tab_whose_page_had_begun_to_load_goes_on(monkeypatch):
+    """Its requests were sent before anything was told of it."""
+    monkeypatch.setattr(session, "POPUP_BOUND", 30.0)
+    env = gymnasium.make("MiniWoB/click-tab-v0")
+    obs, _ = env.reset(seed=1)
+    link = next(one for one in obs["elements"] if one["role"] == "link")
+    began = time.monotonic()
+    obs, *_ = env.step({"action": "click", "id": link["id"], "button": "middle"})
+    assert len(obs["tabs"]) == 2
+    assert time.monotonic() - began < 10
+    env.close()
+
+
+def test_a_new_page_has_no_mouse_to_wait_for(site, monkeypatch):
+    monkeypatch.setattr(devtools, "INPUT", 30.0)
+    env = gymnasium.make("Browser-v0", start_url=site, goal="look", clock="virtual")
+    began = time.monotonic()
+    env.reset(seed=0)
+    assert time.monotonic() - began < 10
+    env.close()
 
 
 def test_a_form_that_a_script_sends_is_waited_for(held):
