@@ -336,7 +336,7 @@ class EnvCore(Reports):
         acted = time.perf_counter()
         await session.attached()
         if session.active is not tab:
-            since, hint = -1, ""
+            since, hint = session.since, ""
         return await self._outcome_of(session, since, hint, (last_action, last_error, path), start, acted)
 
     async def _outcome_of(
@@ -356,7 +356,7 @@ class EnvCore(Reports):
             view = await self._observer.look(session, since, scoring.read, hint)
         if session.opening or session.active is not seen:  # a tab was opened or announced during the observation
             await session.attached()
-            view = await self._observer.look(session, -1, scoring.read)
+            view = await self._observer.look(session, session.since, scoring.read)
         await session.downloads.ended()
         last_error = self._troubled(session, last_error)
         before, self.episode.requests = self.observation, session.calls.take()

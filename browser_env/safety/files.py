@@ -120,6 +120,7 @@ class Downloads:
         self._note = note
         self._folder: Path | None = None
         self._pending: dict[asyncio.Task[None], Download] = {}
+        self._waited_for: set[asyncio.Task[None]] = set()
         self._too_large: set[Download] = set()
         self._cancelling: set[asyncio.Future[None]] = set()
 
@@ -183,9 +184,10 @@ class Downloads:
         return self._folder / free
 
     async def ended(self) -> None:
-        """Wait for pending downloads, within a bound."""
-        if self._pending:
-            await asyncio.wait(set(self._pending), timeout=DOWNLOAD_BOUND)
+        """Wait for downloads that have begun since the last call, within a bound."""
+        if new := self._pending.keys() - self._waited_for:
+            await asyncio.wait(new, timeout=DOWNLOAD_BOUND)
+        self._waited_for = set(self._pending)
 
     def forget(self) -> None:
         """Start over for another episode: a temporary folder is removed, the user's own stays."""

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from playwright.async_api import Error
 
+from selfsurf.browser_env.session.loads import NETWORK, OPENING, Loads
+
 if TYPE_CHECKING:
     from selfsurf.browser_env.session.devtools import OwnSession
 
@@ -51,21 +53,6 @@ EPOCH = 1767268800.0
 INPUT = 0.5
 """Seconds after which input is taken to wait for a frame, which only a lone move of the mouse does."""
 
-NETWORK = 3.0
-"""Seconds that requests hold up the page's time. A document whose requests take longer isn't waited for again."""
-
-HOLD_SHORT = 0.3
-"""The same for pictures, fonts and the like."""
-
-HOLDS = {
-    **dict.fromkeys(("Document", "Script", "Stylesheet", "XHR", "Fetch"), NETWORK),
-    **dict.fromkeys(("EventSource", "WebSocket", "Media", "Ping", "Prefetch"), 0.0),
-}
-"""The same by the type of request."""
-
-LOADING = 30.0
-"""Seconds for which something may be loading and be given frames."""
-
 EXPIRY = 1.0
 """Seconds for the end of a span of time to be told, which a navigation may swallow."""
 
@@ -82,9 +69,6 @@ process has begun anew."""
 
 HASTE = 120
 """Frames in a row for the same calls, after which they follow each other at a screen's pace."""
-
-OPENING = "opening"
-"""Names what a tab was opened for among what is being loaded."""
 
 TICK = 1e-3
 """Milliseconds in a tick of the compositor's time. A frame at the tick of the one before is never answered, and the
@@ -141,7 +125,8 @@ class PageTime:
         """The compositor's time of the last frame, in ticks."""
         self.last_frame = 0.0
         """When (`time.monotonic`) it was asked for."""
-        self._patient = True
+        self._held = 0.0
+        """Seconds for which it was held up since something was last done to the page."""
         self._waiting: dict[object, bool] = {}
         """Calls that wait for time, and whether they are certain to have begun before it goes on."""
         self._grace: dict[object, asyncio.TimerHandle] = {}
@@ -150,10 +135,8 @@ class PageTime:
         """Those that are wanted, and milliseconds that are to pass before."""
         self._passing: list[tuple[asyncio.Future[None], float, float]] = []
         """Those who wait for a time to come, that time, and the most milliseconds from frame to frame."""
-        self._coming: dict[str, tuple[float, float]] = {}
-        """Requests and documents that are being loaded, when (`time.monotonic`) they began, and for how many seconds
-        they hold up the page's time."""
         self._wake = asyncio.Event()
+        self._loads = Loads(self._wake)
         self._in_a_row = 0
         self._moved = False
         self._expired: asyncio.Future[None] | None = None
@@ -175,18 +158,18 @@ class PageTime:
         Raises:
             Error: the page is gone, or the browser can't do this.
         """
-        self.session = session
+        self.session, loads = session, self._loads
         handlers: dict[str, Callable[[dict[str, Any]], object]] = {
             "Emulation.virtualTimeBudgetExpired": lambda _: self._expire(),
-            "Page.frameRequestedNavigation": lambda event: self._come(f"to {event['frameId']}", "Document"),
-            "Page.frameStartedNavigating": lambda event: self._came(f"to {event['frameId']}"),
-            "Page.frameClearedScheduledNavigation": lambda event: self._came(f"to {event['frameId']}"),
+            "Page.frameRequestedNavigation": lambda event: loads.begin(f"to {event['frameId']}", "Document"),
+            "Page.frameStartedNavigating": lambda event: loads.end(f"to {event['frameId']}"),
+            "Page.frameClearedScheduledNavigation": lambda event: loads.end(f"to {event['frameId']}"),
             "Page.frameNavigated": lambda event: self._load(event["frame"]),
-            "Page.frameStoppedLoading": lambda event: self._came(event["frameId"]),
-            "Page.frameDetached": lambda event: self._came(event["frameId"]),
-            "Network.requestWillBeSent": lambda event: self._come(event["requestId"], event.get("type", "")),
-            "Network.loadingFinished": lambda event: self._came(event["requestId"]),
-            "Network.loadingFailed": lambda event: self._came(event["requestId"]),
+            "Page.frameStoppedLoading": lambda event: loads.end(event["frameId"]),
+            "Page.frameDetached": lambda event: loads.lose(event["frameId"]),
+            "Network.requestWillBeSent": loads.sent,
+            "Network.loadingFinished": lambda event: loads.end(event["requestId"]),
+            "Network.loadingFailed": lambda event: loads.end(event["requestId"]),
             "Page.javascriptDialogOpening": lambda _: self._open_dialog(),
             "Page.javascriptDialogClosed": lambda _: self._close_dialog(),
         }
@@ -218,7 +201,8 @@ class PageTime:
             grace: seconds within which it may be answered without.
             begun: has it begun before time goes on, since it was asked for in the session that moves it?
         """
-        if grace:
+        if grace:  # it is an input
+            self._held = 0.0
             self._grace[call] = asyncio.get_running_loop().call_later(grace, self._count, call, False)
         else:
             self._count(call, begun)
@@ -258,18 +242,18 @@ class PageTime:
             Error: the page is gone.
         """
         passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held = 0.0
         self._passing.append((passed, self.now + milliseconds, stride))
         await self._wait_for(passed)
 
     @contextlib.contextmanager
     def opening(self) -> Iterator[None]:
         """Give the page frames without time meanwhile: it had begun to load before anything was told of it."""
-        self._coming[OPENING] = time.monotonic(), 0.0
-        self._wake.set()
+        self._loads.begin(OPENING, OPENING)
         try:
             yield
         finally:
-            self._came(OPENING)
+            self._loads.end(OPENING)
 
     async def begin_anew(self) -> None:
         """Go on to where an episode may begin: a full tenth of a second, so that each begins alike.
@@ -307,17 +291,9 @@ class PageTime:
 
     def _load(self, frame: dict[str, Any]) -> None:
         if "parentId" not in frame:  # of the old document nothing more is told
-            self._coming.clear()
-            self._patient = True
-        self._come(frame["id"], "Document")
-
-    def _come(self, id: str, kind: str) -> None:
-        self._coming[id] = time.monotonic(), HOLDS.get(kind, HOLD_SHORT)
-        self._wake.set()
-
-    def _came(self, id: str) -> None:
-        if self._coming.pop(id, None) is not None:
-            self._wake.set()
+            self._loads.clear()
+            self._held = 0.0
+        self._loads.begin(frame["id"], "Document")
 
     def _open_dialog(self) -> None:
         self._dialog = asyncio.get_running_loop().create_future()
@@ -363,12 +339,10 @@ class PageTime:
         if self._moved:  # another renderer would begin with what was last set
             self._moved = False
             await self._set("pause")
-        now = time.monotonic()
-        self._coming = {id: one for id, one in self._coming.items() if now - one[0] < LOADING}
-        pause = _pace(now - max(began for began, _ in self._coming.values())) if self._coming else None
+        waited = self._loads.since_last()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), pause)
-        if self._coming and not (self._is_awaited or self._pictures):
+            await asyncio.wait_for(self._wake.wait(), None if waited is None else _pace(waited))
+        if self._loads and not (self._is_awaited or self._pictures):
             await self._move(INSTANT)
             await self._draw(picture=False)
 
@@ -416,15 +390,16 @@ class PageTime:
     async def _advance(self, span: float) -> None:
         """Let the page's time go on, once what holds it up has come."""
         began = time.monotonic()
-        while self._patient and any(time.monotonic() - since < hold for since, hold in self._coming.values()):
-            waited = time.monotonic() - began
-            self._patient = waited < NETWORK
+        waited = 0.0
+        while self._held + waited < NETWORK and self._loads.hold_at(began + waited):
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _pace(waited))
-            if self._coming:
+            if self._loads:
                 await self._move(INSTANT)
                 await self._draw(picture=False)
+            waited = time.monotonic() - began
+        self._held += waited
         await self._move(span)
 
     async def _move(self, span: float) -> None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from selfsurf.browser_env.session.page_script import PageScript
 
+FRESH = 3.0
+"""Seconds for which a tab's document is new: who comes back to it waits for what it is loading."""
+
 POPUP_BOUND = 3.0
 """Seconds for a tab that a page opens to appear and to have its document."""
 
@@ -85,6 +88,7 @@ class Session:
         """The script in the frame that this step has acted in; None for no element of a page."""
         self._presses = 0
         self._began = -1
+        self._clocks: dict[Tab, int] = {}
         """The active tab's clock when the step began."""
         self._events: list[str] = []
         self.calls = Calls()
@@ -339,6 +343,12 @@ class Session:
         self.missed, self.stopped, self.misfilled, self.unreached, self.acted_in = "", False, "", "", None
         self._presses += 1
         self._downloading, self._began = False, self.active.clock
+        self._clocks = {tab: tab.clock for tab in self.tabs if tab.has_shown_for(FRESH)}
+
+    @property
+    def since(self) -> int:
+        """The active tab's clock when the step began, or -1 if its document was new then, or wasn't there."""
+        return self._clocks.get(self.active, -1)
 
     def aim(self) -> int:
         """Return the number of a press or a writing that is about to follow."""

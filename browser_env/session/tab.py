@@ -195,6 +195,10 @@ class Tab:
         """Is a watched request pending that began after the clock showed `since`?"""
         return any(began > since for began, *_ in self._requests.values())
 
+    def has_shown_for(self, seconds: float) -> bool:
+        """Has the document been there for so long?"""
+        return self.parsed_at is not None and time.monotonic() - self.parsed_at > seconds
+
     def unanswered(self) -> bool:
         """Is a navigation pending whose server hasn't begun to answer? Chromium delays our calls meanwhile."""
         return not self._unanswered.isdisjoint(self._requests)

@@ -12,7 +12,8 @@ import numpy as np
 import psutil
 import pytest
 
-from selfsurf.browser_env import EnvError, SessionOptions
+from selfsurf.browser_env import Bounds, EnvError, SessionOptions
+from selfsurf.browser_env.safety import files
 from selfsurf.browser_env.session import devtools, page_time, session
 from selfsurf.browser_env.session.page_time import can_hold
 from selfsurf.browser_env.session.runtime import runtime
@@ -28,7 +29,9 @@ PAGE = """<!doctype html><title>page</title><body>
 <button onclick="requestAnimationFrame(() => { for (;;); })">loop in a frame</button>
 <button onclick="requestAnimationFrame(() => { spin(1.5e9) })">draw long</button>
 <button onclick="out.style.transition = 'width 1s linear'; out.style.width = '300px'">widen</button>
-<a href="/other">other</a>
+<a href="/other">other</a> <a href="/file">file</a>
+<button onclick="new Worker('/worker.js')">worker</button>
+<button onclick="(async () => { for (;;) { await fetch('/poll'); await new Promise(r => setTimeout(r, 50)) } })()">poll</button>
 <form id="sent" action="/other"></form><button onclick="sent.submit()">submit</button>
 <input onkeydown="if (event.key == 'Enter') setTimeout(() => out.textContent = 'found', 1200)" type="search">
 <p id="out" style="width: 100px; background: #ccc">-</p>
@@ -48,14 +51,31 @@ CLOCK = "[performance.now(), Date.now(), frames, ticks]"
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         path = self.path.partition("?")[0]
-        if path == "/slow":
-            time.sleep(0.4)
-        body = {"/slow": "arrived", "/other": "<title>other</title><p>another page"}.get(path, PAGE).encode()
+        if path == "/file":
+            return self.send_file()
+        time.sleep({"/slow": 0.4, "/poll": 1.5, "/never": 20}.get(path, 0))
+        body = {
+            "/slow": "arrived",
+            "/poll": "",
+            "/never": "",
+            "/worker.js": "1",
+            "/other": "<title>other</title><p>another page",
+        }.get(path, PAGE).encode()
         self.send_response(200)
-        self.send_header("content-type", "text/plain" if path == "/slow" else "text/html")
+        kind = "text/javascript" if path == "/worker.js" else "text/html" if body.startswith(b"<") else "text/plain"
+        self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def send_file(self):
+        self.send_response(200)
+        self.send_header("content-type", "application/zip")
+        self.send_header("content-disposition", "attachment")
+        self.send_header("content-length", "2")
+        self.end_headers()
+        self.wfile.write(b"a")
+        time.sleep(20)
 
     def log_message(self, *_):
         pass
@@ -140,6 +160,42 @@ def test_transitions_and_frames_go_with_the_page_s_time(held):
 def test_requests_take_real_time_in_which_the_page_s_stands(held):
     told = re.search("arrived after ([0-9]+) ms", press(held, "fetch")["dom"])
     assert int(told[1]) < 50, "of 400"
+
+
+def test_a_worker_s_script_holds_nothing_up(held):
+    began = time.monotonic()
+    press(held, "worker")
+    assert time.monotonic() - began < 2
+
+
+def test_a_page_that_polls_is_held_up_once_a_step(held):
+    press(held, "poll")
+    began, before = time.monotonic(), clock(held)
+    *_, info = held.step({"action": "wait", "ms": 1000})
+    assert info["outcome"] == "running"
+    assert clock(held)[0] - before[0] >= 1000
+    assert time.monotonic() - began < 12, "not 1.5 s for each of twenty requests"
+
+
+@pytest.mark.parametrize("kind", ["virtual", "real"])
+def test_who_returns_to_a_tab_does_not_wait_for_what_it_began_long_ago(site, kind, monkeypatch):
+    monkeypatch.setattr(session, "FRESH", 0.1)
+    env = gymnasium.make("Browser-v0", start_url=site, goal="look", clock=kind, bounds=Bounds(network=6.0)).unwrapped
+    env.reset(seed=0)
+    runtime().run(env.core.session.active.page.evaluate("fetch('/never'); 0"))
+    env.step({"action": "new_tab"})
+    began = time.monotonic()
+    assert "loop in a frame" in env.step({"action": "focus_tab", "index": 0})[0]["dom"]
+    assert time.monotonic() - began < 4
+    env.close()
+
+
+def test_a_long_download_is_waited_for_once(held, monkeypatch):
+    monkeypatch.setattr(files, "DOWNLOAD_BOUND", 6.0)
+    press(held, "file")
+    began = time.monotonic()
+    held.step({"action": "wait", "ms": 10})
+    assert time.monotonic() - began < 4
 
 
 def test_dialogs_tabs_and_navigations(held, site):
