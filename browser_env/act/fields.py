@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +13,9 @@ from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Click, Fill, Select, Upload
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observe.outline import quote
+from selfsurf.browser_env.observe.written import SHOWN, event_of, objection_to
 from selfsurf.browser_env.safety.files import uploadable
-from selfsurf.browser_env.session.written import SHOWN, event_of, objection_to
+from selfsurf.browser_env.session.page_time import COARSE
 from selfsurf.browser_env.text import clip
 
 CHOOSER_BOUND = 2.0
@@ -264,13 +264,12 @@ async def _press_option(targets: Targets, id: int, option: int) -> str:
 
 async def _once_there(targets: Targets, id: int, option: str, bound: float = LIST_BOUND) -> dict[str, Any]:
     """Return what chooses an option as soon as it is shown; lists open late."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + bound
+    end = targets.tab.seconds + bound
     while True:
         found = await targets.ask("optionIn", id, option=option)
-        if found.keys() & {"click", "done"} or loop.time() > end:
+        if found.keys() & {"click", "done"} or targets.tab.seconds > end:
             return found
-        await targets.world(id).call("firstSign", bound=max(end - loop.time(), 0.05) * 1000)
+        await targets.world(id).call("firstSign", bound=max(end - targets.tab.seconds, 0.05) * 1000)
 
 
 async def upload(targets: Targets, action: Upload) -> str:
@@ -303,6 +302,9 @@ async def _through_chooser(targets: Targets, id: int, files: list[str]) -> None:
     try:
         async with targets.tab.page.expect_file_chooser(timeout=CHOOSER_BOUND * 1000) as waiting:
             await click(targets, Click(id=id))
+            end = targets.tab.seconds + CHOOSER_BOUND
+            while targets.tab.time is not None and not waiting.is_done() and targets.tab.seconds < end:
+                await targets.tab.pass_by(COARSE)  # a script may open it later
         chooser = await waiting.value
     except NotOpened:
         raise ActionError(

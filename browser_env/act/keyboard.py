@@ -9,7 +9,7 @@ from selfsurf.browser_env.act.mouse import press_at
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Back, Click, CloseTab, Forward, NewTab, Press, Reload, Type
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.session.written import event_of
+from selfsurf.browser_env.observe.written import event_of
 
 TYPE_LIMIT = 5000
 """The most characters of one `type` action; `fill` takes any number."""

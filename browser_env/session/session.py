@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.errors import ActionError, EnvError
 from selfsurf.browser_env.observe.limits import Limits
+from selfsurf.browser_env.observe.written import event_of, objection_to
 from selfsurf.browser_env.safety.access import AccessGuard, served
 from selfsurf.browser_env.safety.files import Downloads
 from selfsurf.browser_env.safety.policy import Safety
@@ -17,7 +18,6 @@ from selfsurf.browser_env.session.contexts import ContextSource
 from selfsurf.browser_env.session.determinism import CONTEXT, Clock, DeterministicTab
 from selfsurf.browser_env.session.dialogs import DialogPolicy, answer_dialog
 from selfsurf.browser_env.session.tab import Tab
-from selfsurf.browser_env.session.written import event_of, objection_to
 from selfsurf.browser_env.task import Task, Viewport
 from selfsurf.browser_env.text import one_line
 

@@ -225,6 +225,11 @@ class Tab:
             return await asking
         return await devtools.told(self._driver, asking)
 
+    @property
+    def seconds(self) -> float:
+        """By the page's clock, if it is left to us, or else by ours."""
+        return time.monotonic() if self.time is None else self.time.now / 1000
+
     async def pass_by(self, milliseconds: float) -> None:
         """Let time pass: the page's, if it is left to us."""
         if self.time is None:

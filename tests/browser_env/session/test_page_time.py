@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from selfsurf.browser_env import Bounds, EnvError, SessionOptions
+from selfsurf.browser_env import Bounds, EnvError, Safety, SessionOptions
 from selfsurf.browser_env.safety import files
 from selfsurf.browser_env.session import devtools, page_time, session
 from selfsurf.browser_env.session.page_time import can_hold
@@ -97,6 +97,22 @@ def held(site):
     env.reset(seed=0)
     yield env
     env.close()
+
+
+@pytest.fixture
+def visit_held(tmp_path):
+    """Open a page whose time is held."""
+    with contextlib.ExitStack() as opened:
+
+        def visit(html, **options):
+            page = tmp_path / "page.html"
+            page.write_text(html + "<script>let frames = 0, ticks = 0</script>")
+            env = gymnasium.make("Browser-v0", start_url=page.as_uri(), goal="look", clock="virtual", **options)
+            opened.callback(env.close)
+            env.reset(seed=0)
+            return env.unwrapped
+
+        yield visit
 
 
 def ids(env):
@@ -188,6 +204,25 @@ def test_who_returns_to_a_tab_does_not_wait_for_what_it_began_long_ago(site, kin
     assert "loop in a frame" in env.step({"action": "focus_tab", "index": 0})[0]["dom"]
     assert time.monotonic() - began < 4
     env.close()
+
+
+@pytest.mark.parametrize("opener", ["setTimeout(() => chosen.click(), 1000)", ""])
+def test_a_file_chooser_that_a_script_opens_later(opener, tmp_path, visit_held):
+    (tmp_path / "one.txt").write_text("1")
+    env = visit_held(
+        f"<input type=file id=chosen hidden><button onclick='{opener}'>Choose</button>",
+        safety=Safety(upload_from=(str(tmp_path),)),
+    )
+    obs, *_ = env.step({"action": "upload", "id": ids(env)["Choose"], "files": [str(tmp_path / "one.txt")]})
+    assert ("opens no file chooser" in obs["last_error"]) == (not opener)
+
+
+def test_an_option_that_is_missing_is_awaited_by_the_page_s_clock(visit_held):
+    env = visit_held("<div role=combobox tabindex=0 aria-expanded=false aria-haspopup=listbox>x</div>")
+    before = clock(env)
+    obs, *_ = env.step({"action": "select", "id": 1, "options": ["tea"]})
+    assert "shows no options" in obs["last_error"]
+    assert clock(env)[0] - before[0] < 5000
 
 
 def test_a_long_download_is_waited_for_once(held, monkeypatch):
