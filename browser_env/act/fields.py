@@ -15,11 +15,13 @@ from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observe.outline import quote
 from selfsurf.browser_env.observe.written import SHOWN, event_of, objection_to
 from selfsurf.browser_env.safety.files import uploadable
-from selfsurf.browser_env.session.page_time import COARSE
 from selfsurf.browser_env.text import clip
 
 CHOOSER_BOUND = 2.0
 """Seconds for a file chooser to open after the click."""
+
+CHOOSER_STEP = 50.0
+"""Milliseconds of the page's time from one look for it to the next."""
 
 LIST_BOUND = 1.0
 """Seconds for a list to open, or to offer what was typed, before an option is missing."""
@@ -304,7 +306,7 @@ async def _through_chooser(targets: Targets, id: int, files: list[str]) -> None:
             await click(targets, Click(id=id))
             end = targets.tab.seconds + CHOOSER_BOUND
             while targets.tab.time is not None and not waiting.is_done() and targets.tab.seconds < end:
-                await targets.tab.pass_by(COARSE)  # a script may open it later
+                await targets.tab.pass_by(CHOOSER_STEP)  # a script may open it later
         chooser = await waiting.value
     except NotOpened:
         raise ActionError(
