@@ -41,11 +41,14 @@ class ServerArguments(Arguments):
         Raises:
             typer.BadParameter: no address is given.
         """
-        from selfsurf.sdft.service.client import ServiceClient
+        from selfsurf.sdft.service.client import ServiceClient, ServiceError
 
         if not self.server_url.startswith(("http://", "https://")):
             raise typer.BadParameter(f"--server-url (or {NAME}) is an address such as https://gpu.example.org.")
-        return ServiceClient(self.server_url, os.environ.get(TOKEN, ""), patience=self.patience)
+        try:
+            return ServiceClient(self.server_url, os.environ.get(TOKEN, ""), patience=self.patience)
+        except ServiceError as error:
+            raise typer.BadParameter(f"--server-url, {TOKEN}: {error}") from None
 
 
 class Settings(ServerArguments):
@@ -83,11 +86,15 @@ def main(settings: Settings) -> int:
     from selfsurf.sdft.service.archive import ArchiveError
     from selfsurf.sdft.service.client import ServiceError, episode_id
     from selfsurf.sdft.service.deploy import deploy
-    from selfsurf.sdft.service.schemas import Hyperparameters, TrainRequest
+    from selfsurf.sdft.service.schemas import MOST_EPISODES, Hyperparameters, TrainRequest
 
     if not settings.episodes:
         raise typer.BadParameter("--episodes: which recorded episodes are to be learned from?")
-    given = {**read_set(settings.set_), "seed": settings.seed}
+    given = read_set(settings.set_)
+    for name in ("seed", "steps"):
+        if name in given:
+            raise typer.BadParameter(f"--set {name}: give --{name} instead.")
+    given["seed"] = settings.seed
     if settings.steps is not None:
         given["steps"] = settings.steps
     try:
@@ -98,6 +105,8 @@ def main(settings: Settings) -> int:
     stored = load_stored(settings.episodes, hindsight=chosen.hindsight)
     console.print(stored.text(), markup=False, highlight=False)
     folders = [one.folder for one in stored.episodes]
+    if len(folders) > MOST_EPISODES:
+        raise typer.BadParameter(f"--episodes: {len(folders):,} episodes; one training takes {MOST_EPISODES:,}.")
     try:
         for folder in folders:
             episode_id(folder)

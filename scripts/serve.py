@@ -132,7 +132,8 @@ def _tokens(file: Path | None) -> list[str]:
         typer.BadParameter: the file has none, or one that can be guessed.
     """
     if file is None:
-        found = [os.environ[TOKEN]] if os.environ.get(TOKEN) else []
+        token = os.environ.get(TOKEN, "").strip()
+        found = [token] if token else []
     else:
         try:
             found = [line.strip() for line in file.read_text(encoding="utf8").splitlines() if line.strip()]

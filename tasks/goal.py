@@ -71,11 +71,10 @@ class GoalTask(Task):
         evidence.final = after
         judgement = self._checker.judge(evidence)
         done = episode.finished or (judgement.says == "solved" and not self._met_before)
-        return _score(judgement, done=done)
+        return _score(judgement, done=done, claimed=not episode.infeasible)
 
 
-def _score(judgement: Judgement, *, done: bool) -> Score:
+def _score(judgement: Judgement, *, done: bool, claimed: bool) -> Score:
     details = {"reason": judgement.why, "criteria": [asdict(one) for one in judgement.findings]}
-    return Score(
-        float(done and judgement.says == "solved"), done=done, details=details, judged=judgement.says != "unknown"
-    )
+    solved = done and claimed and judgement.says == "solved"
+    return Score(float(solved), done=done, details=details, judged=judgement.says != "unknown")

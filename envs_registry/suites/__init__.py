@@ -235,10 +235,9 @@ def _is_suite(name: str) -> bool:
 
 
 def _run(path: Path) -> dict[str, Any]:
+    path.read_bytes()  # an OSError from here on is of the suite's own code
     try:
         return runpy.run_path(str(path))
-    except OSError:
-        raise
     except (Exception, SystemExit) as error:
         raise SuiteError(f"{path} can't be run: {type(error).__name__}: {error}") from error
 

@@ -33,7 +33,7 @@ class Settings(Arguments):
 def main(settings: Settings) -> int:
     """Learn each scenario's flow from its oracle, play it on changed copies of its site, and count.
 
-    Exit code 0: no action was wrong and no flow failed; 1: one was, or did.
+    Exit code 0: no action was wrong and no flow failed or ended by the infrastructure's fault; 1: one was, or did.
     """
     from selfsurf.scripts.agents.healing import CHANGES, SCENARIOS, measure
     from selfsurf.scripts.terminal.console import quiet_libraries
@@ -51,15 +51,16 @@ def main(settings: Settings) -> int:
         told=lambda text: typer.echo(text, err=True),
     )  # fmt: skip
     print(json.dumps(figures, indent=1)) if settings.as_json else show(figures)
-    return int(any(row["wrong"] or row["failed"] for row in figures["rows"]))
+    return int(any(row["wrong"] or row["failed"] or row["env_error"] for row in figures["rows"]))
 
 
 def show(figures: dict[str, Any]) -> None:
     """Print the table, and the model's time."""
     rows = [
         [
-            row["change"], row["episodes"], row["solved"], row["healed"], row["refused"], row["failed"], row["wrong"],
-            f"{row['decision_ms']:.0f}", "" if row["seconds"] is None else f"{row['seconds']:.1f}",
+            row["change"], row["episodes"], row["solved"], row["healed"], row["refused"], row["failed"],
+            row["env_error"], row["wrong"], f"{row['decision_ms']:.0f}",
+            "" if row["seconds"] is None else f"{row['seconds']:.1f}",
         ]
         for row in figures["rows"]
     ]  # fmt: skip
@@ -70,6 +71,7 @@ def show(figures: dict[str, Any]) -> None:
         "of these healed",
         "refused",
         "failed",
+        "env_error",
         "wrong actions",
         "ms an action",
         "s a flow",

@@ -41,6 +41,7 @@ def main(settings: Settings) -> int:
     Exit code 0: every flow reached its target; 1: one missed it.
     """
     from selfsurf.scripts.learning.flows import KINDS, measure, names
+    from selfsurf.scripts.learning.stages import MeasureError
     from selfsurf.scripts.terminal.console import quiet_libraries
 
     flows, kinds = settings.flow or tuple(names()), settings.kind or tuple(KINDS)
@@ -50,10 +51,13 @@ def main(settings: Settings) -> int:
     changes = read_set(settings.set_)
     make_folder(settings.out)
     quiet_libraries()
-    figures = measure(
-        flows, kinds, settings.out.resolve(), model=settings.model, seed=settings.seed, tries=settings.tries,
-        live=settings.live, changes=changes,
-    )  # fmt: skip
+    try:
+        figures = measure(
+            flows, kinds, settings.out.resolve(), model=settings.model, seed=settings.seed, tries=settings.tries,
+            live=settings.live, changes=changes,
+        )  # fmt: skip
+    except MeasureError as error:
+        raise typer.BadParameter(str(error)) from None
     print(json.dumps(figures, indent=1)) if settings.as_json else show(figures)
     return int(bool(figures["missed"]))
 

@@ -39,6 +39,7 @@ def main(settings: Settings) -> int:
     Exit code 0: it solves more, and the interval excludes chance; 1: it does not.
     """
     from selfsurf.scripts.learning.loop import measure
+    from selfsurf.scripts.learning.stages import MeasureError
     from selfsurf.scripts.terminal.console import quiet_libraries
     from selfsurf.tasks.scenarios import names
 
@@ -47,27 +48,31 @@ def main(settings: Settings) -> int:
     changes = read_set(settings.set_)
     make_folder(settings.out)
     quiet_libraries()
-    figures = measure(
-        settings.scenario, settings.out.resolve(), model=settings.model, runs=settings.runs, tries=settings.tries,
-        seed=settings.seed, changes=changes,
-    )  # fmt: skip
+    try:
+        figures = measure(
+            settings.scenario, settings.out.resolve(), model=settings.model, runs=settings.runs, tries=settings.tries,
+            seed=settings.seed, changes=changes,
+        )  # fmt: skip
+    except MeasureError as error:
+        raise typer.BadParameter(str(error)) from None
     print(json.dumps(figures, indent=1)) if settings.as_json else show(figures)
     return int(figures["low"] <= 0)
 
 
 def show(figures: dict[str, Any]) -> None:
     """Print the table, and the gain."""
-    tries, total = figures["tries"], figures["total"]
     rows = [
-        [row["scenario"], f"{row['failed']} of {figures['runs']}", *(f"{row[at] / tries:.2f}" for at in _AT)]
+        [row["scenario"], f"{row['failed']} of {figures['runs']}", *(_share(*row[at]) for at in _AT)]
         for row in figures["rows"]
     ]
-    rows.append(["all", "", *(f"{total[at] / total['tries']:.2f}" for at in _AT)])
-    print_table(
-        ("scenario", "failed", *_AT), rows, f"{figures['model']}: one turn of the loop, success of {tries} each"
-    )
+    rows.append(["all", "", *(_share(*figures["total"][at]) for at in _AT)])
+    print_table(("scenario", "failed", *_AT), rows, f"{figures['model']}: one turn of the loop, success")
     gain = f"{figures['gain']:+.2f} [{figures['low']:+.2f}, {figures['high']:+.2f}]"
     print(f"Gain {gain} in {figures['minutes']:.1f} minutes of training.")
+
+
+def _share(solved: int, of: int) -> str:
+    return f"{solved / of:.2f} of {of}" if of else "none judged"
 
 
 _AT = ("before", "after")

@@ -71,11 +71,15 @@ def measure(
 
     Returns:
         `rows`: for each flow and kind what `_measured` returns; `missed`: the names of those that missed a target.
+
+    Raises:
+        MeasureError: the folder holds a measurement with other settings.
     """
     rows = []
     for flow in flows:
         for kind in kinds:
             stages = Stages(out / f"{flow}-{kind}")
+            stages.settle({"model": model, "seed": seed, "tries": tries, "live": live, "changes": changes})
             work = partial(
                 _measured, flow, kind, stages, model=model, seed=seed, tries=tries, live=live, changes=changes
             )

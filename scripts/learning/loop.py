@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from selfsurf.scripts.learning.oracles import record
-from selfsurf.scripts.learning.stages import Stages
+from selfsurf.scripts.learning.stages import MeasureError, Stages
 from selfsurf.scripts.terminal.console import progress, training_progress
 from selfsurf.sdft.measure.statistics import newcombe_interval
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
@@ -44,16 +44,22 @@ def measure(
         changes: training settings that are not the defaults.
 
     Returns:
-        `rows`: for each scenario `failed` of the `runs`, and of `tries` what was solved `before` and `after`; `total`,
-        the same of all; `gain`, the difference of its shares, with its 95% interval `low`, `high` (Newcombe);
-        `minutes` of training.
+        `rows`: for each scenario `failed` of the `runs`, and what was solved `before` and `after`, each with how many
+        tries were judged (not those that the infrastructure failed); `total`, the same of all; `gain`, the difference
+        of its shares, with its 95% interval `low`, `high` (Newcombe); `minutes` of training.
+
+    Raises:
+        MeasureError: the folder holds a measurement with other settings, nothing failed, or nothing was judged.
     """
     stages, tasks = Stages(out), [f"Scenario/{name}-v0" for name in scenarios]
+    stages.settle({
+        "scenarios": scenarios, "model": model, "runs": runs, "tries": tries, "seed": seed, "changes": changes,
+    })  # fmt: skip
     with Rollouts(PARALLEL) as rollouts:
         play = partial(_play, rollouts, model, tasks)
         failed = stages.once("runs", lambda: _unsolved(play("Runs", FIRST_SEED, runs, out / "runs")))
         if not failed:
-            raise ValueError("Nothing failed in these scenarios: there is nothing to learn.")
+            raise MeasureError("Nothing failed in these scenarios: there is nothing to learn.")
         jobs = [Job(*one) for one in failed]
         stages.once("later", lambda: _unsolved(record(rollouts, jobs, out / "later")))
         before = stages.once("before", lambda: _solved(tasks, play("Before", FIRST_TRY, tries, out / "before")))
@@ -63,15 +69,17 @@ def measure(
             "after", lambda: _solved(tasks, play("After", FIRST_TRY, tries, out / "after", adapter=adapter))
         )
     rows = [
-        {"scenario": name, "failed": sum(one[0] == task for one in failed), "before": was, "after": then}
-        for name, task, was, then in zip(scenarios, tasks, before, after, strict=True)
+        {"scenario": name, "failed": sum(one[0] == task for one in failed), "before": old, "after": new}
+        for name, task, old, new in zip(scenarios, tasks, before, after, strict=True)
     ]
-    total, of = {"before": sum(before), "after": sum(after)}, tries * len(tasks)
-    low, high = newcombe_interval(total["after"] / of, of, total["before"] / of, of).ends
-    gain = (total["after"] - total["before"]) / of
+    total = {at: [sum(row[at][part] for row in rows) for part in (0, 1)] for at in ("before", "after")}
+    (was, of), (then, of_then) = total["before"], total["after"]
+    if not (of and of_then):
+        raise MeasureError("No try was judged: the infrastructure failed in all of them.")
+    low, high = newcombe_interval(then / of_then, of_then, was / of, of).ends
     return {
-        "model": model, "runs": runs, "tries": tries, "rows": rows, "total": {**total, "tries": of},
-        "gain": gain, "low": low, "high": high, "minutes": minutes,
+        "model": model, "runs": runs, "tries": tries, "rows": rows, "total": total,
+        "gain": then / of_then - was / of, "low": low, "high": high, "minutes": minutes,
     }  # fmt: skip
 
 
@@ -106,5 +114,7 @@ def _unsolved(results: Iterable[Result]) -> list[tuple[str, int]]:
     return [(one.job.env_id, one.job.seed) for one in results if not (one.solved or one.masked)]
 
 
-def _solved(tasks: Sequence[str], results: Sequence[Result]) -> list[int]:
-    return [sum(one.solved for one in results if one.job.env_id == task) for task in tasks]
+def _solved(tasks: Sequence[str], results: Sequence[Result]) -> list[tuple[int, int]]:
+    """Return for each task how many were solved, of how many that were judged."""
+    judged = [[one.solved for one in results if one.job.env_id == task and not one.masked] for task in tasks]
+    return [(sum(solved), len(solved)) for solved in judged]

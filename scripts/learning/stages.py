@@ -6,12 +6,16 @@ import contextlib
 import fcntl
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.scripts.terminal.console import console
+
+
+class MeasureError(ValueError):
+    """Something can't be measured. The message says what to do."""
 
 
 class Stages:
@@ -26,6 +30,26 @@ class Stages:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.seconds: dict[str, float] = {}
         """Wall-clock by stage, those of earlier starts included."""
+
+    def settle(self, settings: Mapping[str, Any]) -> None:
+        """Write down what is measured, or make sure that the folder holds no stage of anything else.
+
+        Args:
+            settings: all that the stages depend on, as plain data.
+
+        Raises:
+            MeasureError: it does.
+        """
+        path, new = self.folder / "settings.json", json.loads(json.dumps(settings))
+        if not any(self.folder.rglob("*.json")):
+            write_atomically(path, json.dumps(new, indent=1))
+            return
+        old = json.loads(path.read_text(encoding="utf8")) if path.exists() else {}
+        if changed := ", ".join(f"{name} ({old.get(name)} there)" for name in new if old.get(name) != new[name]):
+            raise MeasureError(
+                f"{self.folder.parent} holds a measurement with other settings: {changed}. Choose another folder with "
+                "--out."
+            )
 
     def once(self, name: str, work: Callable[[], Any]) -> Any:
         """Return the stage's result, doing its work unless that was done. A name may have slashes."""

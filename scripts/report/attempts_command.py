@@ -56,6 +56,8 @@ def main(settings: Settings) -> int:
     folder = LogSettings(settings.root).folder
     if settings.out.is_dir():
         raise typer.BadParameter(f"--out: {settings.out} is a folder; give a file, such as {settings.out}/report.md.")
+    if settings.out.suffix == ".json":
+        raise typer.BadParameter(f"--out: the figures go to {settings.out}; name the report, such as report.md.")
     if not folder.is_dir() and folder.name == folder.parent.name:
         raise typer.BadParameter(f"{folder.parent} is below the root of the logs: give {folder.parent.parent}.")
     if not folder.is_dir():

@@ -37,7 +37,7 @@ def report(now: Mapping[str, Any], before: Mapping[str, Any] | None, findings: S
         ]
     if findings:
         lines += ["## Gate", "", *(f"- **{one.verdict}** {one.provider}: {_plain(one.why)}" for one in findings), ""]
-    if not attempts:
+    if not (attempts or any(one["unfinished"] for one in now["providers"].values())):
         return "\n".join([*lines, "Nothing was attempted.", ""])
     lines += [
         "## Success by provider and action", "",

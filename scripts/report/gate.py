@@ -70,11 +70,9 @@ def judge(now: Mapping[str, Any], before: Mapping[str, Any], limits: Thresholds)
     found = []
     for provider in sorted({*now["providers"], *before["providers"]}):
         here, there = now["providers"].get(provider), before["providers"].get(provider)
-        enough = [one is not None and one["attempts"] >= limits.min_attempts for one in (here, there)]
+        enough = [one is not None and _made(one) >= limits.min_attempts for one in (here, there)]
         if not all(enough):
-            few = [
-                f"{one['attempts'] if one else 0} {when}" for one, when in ((here, "now"), (there, "in the baseline"))
-            ]
+            few = [f"{_made(one) if one else 0} {when}" for one, when in ((here, "now"), (there, "in the baseline"))]
             why = f"too few attempts: {' and '.join(few)}; {limits.min_attempts} are needed on each side"
             found.append(Finding(provider=provider, verdict="can't tell", why=why))
             continue
@@ -84,12 +82,19 @@ def judge(now: Mapping[str, Any], before: Mapping[str, Any], limits: Thresholds)
     return found
 
 
+def _made(one: Mapping[str, Any]) -> int:
+    """Return how many attempts were made: one that never ended was, too."""
+    return int(one["attempts"] + one["unfinished"])
+
+
 def _success(provider: str, here: Mapping[str, Any], there: Mapping[str, Any], limits: Thresholds) -> Finding:
-    interval = newcombe_interval(here["success"], here["attempts"], there["success"], there["attempts"])
-    drop = (there["success"] - here["success"]) / there["success"] if there["success"] else 0.0
+    now, before = here["successes"] / _made(here), there["successes"] / _made(there)
+    interval = newcombe_interval(now, _made(here), before, _made(there))
+    drop = (before - now) / before if before else 0.0
+    lost = f" ({here['unfinished']} unfinished)" if here["unfinished"] else ""
     why = (
-        f"success {percent(here['success'])} of {count(here['attempts'], 'attempt')}, {percent(there['success'])} "
-        f"in the baseline: {points(here['success'] - there['success'])} points (95% {between(interval, points)})"
+        f"success {percent(now)} of {count(_made(here), 'attempt')}{lost}, {percent(before)} "
+        f"in the baseline: {points(now - before)} points (95% {between(interval, points)})"
     )
     if drop <= limits.max_drop:
         return Finding(provider=provider, verdict="passed", why=why)
@@ -103,10 +108,10 @@ def _success(provider: str, here: Mapping[str, Any], there: Mapping[str, Any], l
 def _new_errors(provider: str, here: Mapping[str, Any], there: Mapping[str, Any], limits: Thresholds) -> list[Finding]:
     found = []
     for kind, number in here["errors"].items():
-        share = number / here["attempts"]
+        share = number / _made(here)
         if kind not in there["errors"] and share > limits.max_new_error_share:
             why = (
-                f"new error {kind}: {number} of {count(here['attempts'], 'attempt')}, {percent(share)}; at most "
+                f"new error {kind}: {number} of {count(_made(here), 'attempt')}, {percent(share)}; at most "
                 f"{percent(limits.max_new_error_share)} is allowed"
             )
             found.append(Finding(provider=provider, verdict="failed", why=why))

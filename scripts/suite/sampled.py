@@ -33,10 +33,11 @@ ALIKE = 0.8
 SUITE_FILE = '''"""Scenarios that were sampled from real runs, each in a file of its own."""
 
 from pathlib import Path
+from urllib.parse import quote
 
 from selfsurf.envs_registry.suites import Suite, SuiteTask
 
-SPECS = sorted(Path(__file__).resolve().parent.glob("*.toml"))
+SPECS = [quote(str(path)) for path in sorted(Path(__file__).resolve().parent.glob("*.toml"))]
 SUITE = Suite("sampled", tasks=tuple(SuiteTask(f"selfsurf.tasks.goal:GoalTask?spec={path}") for path in SPECS))
 '''
 """The suite that accepted scenarios are in."""

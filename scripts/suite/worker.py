@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import hashlib
 import os
 import queue
 import re
@@ -29,6 +30,10 @@ from selfsurf.scripts.terminal.console import quiet_libraries
 Message: TypeAlias = tuple[Any, ...]
 """To the run: `("ready", place)`, `("begun", ask)`, `("acting", asks)` before the agent is asked and `("acted",)` after
 it, `("done", ask, result, record)`, `("broken", text)`. To the worker: `("run", ask)`, `("stop",)`."""
+
+
+LONGEST_NAME = 120
+"""Characters of a task's id in the name of an episode's folder."""
 
 
 class Worker(Watch):
@@ -193,5 +198,9 @@ class Worker(Watch):
 def _names(ids: list[str]) -> dict[str, str]:
     """Return a name for files for each task."""
     names = [re.sub(r"[^\w.-]", "_", one) for one in ids]
+    names = [
+        name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}_{hashlib.sha256(id.encode()).hexdigest()[:8]}"
+        for id, name in zip(ids, names, strict=True)
+    ]
     unique = [name if names.count(name) == 1 else f"{name}_{number}" for number, name in enumerate(names)]
     return dict(zip(ids, unique, strict=True))

@@ -12,8 +12,8 @@ import typer
 from selfsurf.scripts.terminal.console import progress, show_error
 from selfsurf.scripts.terminal.interrupts import Interrupts
 
-PATIENCE = 10.0
-"""Seconds for which the service may be away."""
+PATIENCE = 40.0
+"""Seconds for which the service may be away: it takes an upload that has broken for one in use for 30."""
 
 
 class Upload:
@@ -54,7 +54,7 @@ class Upload:
                 episode = client.upload(folder, update)
         except KeyboardInterrupt:
             return {"error": "interrupted"}
-        except (ServiceError, ArchiveError) as error:
+        except (ServiceError, ArchiveError, OSError) as error:
             show_error(f"Not uploaded: {error} `selfsurf deploy --episodes {folder}` sends it later.")
             return {"error": str(error)}
         finally:

@@ -12,7 +12,15 @@ from selfsurf.agents.adapters.foreign import check_foreign
 from selfsurf.agents.adapters.identity import check_base
 from selfsurf.agents.model_files import ModelError, file_sha256
 from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard, publish
-from selfsurf.sdft.service.archive import ADAPTER_NAME, BROUGHT_NAME, ArchiveError, pack, unpack
+from selfsurf.sdft.service.archive import (
+    ADAPTER_NAME,
+    BROUGHT_NAME,
+    LARGEST_ADAPTER,
+    ArchiveError,
+    TooLarge,
+    pack,
+    unpack,
+)
 from selfsurf.sdft.service.errors import Refused
 from selfsurf.sdft.service.place import Place
 from selfsurf.sdft.service.schemas import Adapter, File, Form, Probe
@@ -88,13 +96,19 @@ def bring(place: Place, store: Store, archive: Path, name: str, model: tuple[str
         Refused: it is none.
     """
     made = archive.with_suffix(".folder")
+    room = place.settings().quota - place.used()
     try:
         with archive.open("rb") as file:
-            unpack(file, made, BROUGHT_NAME)
+            unpack(file, made, BROUGHT_NAME, most=max(0, min(LARGEST_ADAPTER, room)), largest=LARGEST_ADAPTER)
         (made / PROBE).unlink(missing_ok=True)  # nobody has checked it here
         check_foreign(made)
         check_base(made, model[1])
         return keep(place, store, made, name, model=model)
+    except TooLarge as error:
+        if room < LARGEST_ADAPTER:
+            told = "The adapter is larger than what is left of the quota."
+            raise Refused(507, "no_room", told, retryable=True) from None
+        raise Refused(413, "too_large", str(error)) from None
     except (ArchiveError, ModelError, ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
         told = "" if isinstance(error, (KeyError, TypeError, AttributeError)) else f": {error}".replace(f"{made}", "it")
         raise Refused(422, "bad_adapter", f"This is no PEFT adapter of {model[0]}{told}") from None

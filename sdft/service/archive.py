@@ -28,6 +28,8 @@ ADAPTER_NAME = re.compile(
 )
 BROUGHT_NAME = re.compile(rf"(?:{ADAPTER_NAME.pattern}|origin\.json)")
 """Of an adapter that `deploy` fetched, with the file that says from where."""
+LARGEST_ADAPTER = 8 * 2**30
+"""Bytes of an adapter; in float32 one of rank 64 for a model of 70 billion weights has 3.3 GB."""
 _FOLDER = re.compile(r"(?:\./?|(?:\./)?artifacts/?)")
 
 
@@ -66,7 +68,9 @@ def pack(folder: Path, names: re.Pattern[str], out: Path) -> Path:
     return out
 
 
-def unpack(archive: BinaryIO, folder: Path, names: re.Pattern[str], *, most: int = LARGEST) -> int:
+def unpack(
+    archive: BinaryIO, folder: Path, names: re.Pattern[str], *, most: int = LARGEST, largest: int = LARGEST_FILE
+) -> int:
     """Write an archive's files into a new folder; return their bytes.
 
     Args:
@@ -74,6 +78,7 @@ def unpack(archive: BinaryIO, folder: Path, names: re.Pattern[str], *, most: int
         folder: is made.
         names: the names that files may have.
         most: bytes of all together.
+        largest: bytes of one file.
 
     Raises:
         ArchiveError: it holds anything else, twice the same, too much, or is damaged. Remove the folder then.
@@ -84,8 +89,8 @@ def unpack(archive: BinaryIO, folder: Path, names: re.Pattern[str], *, most: int
         with gzip.GzipFile(fileobj=archive) as packed:
             for name, size, content in _files(packed.read, names):
                 total += size
-                if size > LARGEST_FILE:
-                    raise ArchiveError(f"It is too large: a file of more than {LARGEST_FILE:,} bytes.")
+                if size > largest:
+                    raise ArchiveError(f"It is too large: a file of more than {largest:,} bytes.")
                 if total > most:
                     raise TooLarge(f"It is too large: more than {most:,} bytes.")
                 path = folder / name

@@ -14,23 +14,27 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
 from selfsurf.agents.model_files import file_sha256
 from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard, publish
-from selfsurf.sdft.service.archive import ADAPTER_NAME, EPISODE_NAME, ArchiveError, pack, unpack
+from selfsurf.sdft.service.archive import ADAPTER_NAME, EPISODE_NAME, LARGEST_ADAPTER, ArchiveError, pack, unpack
 from selfsurf.sdft.service.schemas import (
     FINISHED,
     Adapter,
     Adapters,
+    Episode,
     Event,
     File,
     Form,
     Health,
     Job,
     Jobs,
+    Lease,
     Problem,
+    Schema,
     TrainRequest,
     Uploaded,
     content_id,
@@ -41,9 +45,12 @@ PATIENCE = 600.0
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
 _SILENCE = 60.0
 """Seconds without a byte after which a connection is dead; streams have a ping every 15."""
+_GIVING_BACK = 5.0
+"""Seconds for a lease to be given back."""
 _PIECE = 2**18
 
 T = TypeVar("T", bound="Any")
+S = TypeVar("S", bound=Schema)
 Moved = Callable[[int], None]
 """Called with the bytes that have arrived."""
 
@@ -65,12 +72,23 @@ class ServiceClient:
         url: of the server.
         token: its token; empty for one on this machine that wants none.
         patience: seconds for which it may be away.
+
+    Raises:
+        ServiceError: the address or the token can't be one.
     """
 
     def __init__(self, url: str, token: str = "", *, patience: float = PATIENCE) -> None:
+        token = token.strip()
+        if not (token.isascii() and token.isprintable()):
+            raise ServiceError("The token holds characters that none has: copy it from the server once more.")
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        self.url, self._patience = url.rstrip("/"), patience
-        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=httpx.Timeout(_SILENCE, connect=10.0))
+        self.url, self._patience, self._moved_at = url.rstrip("/"), patience, 0.0
+        if urlsplit(self.url).scheme not in ("http", "https"):
+            raise ServiceError(f"{url!r} is no address of a server; one is such as https://gpu.example.org.")
+        try:
+            self._http = httpx.Client(base_url=self.url, headers=headers, timeout=httpx.Timeout(_SILENCE, connect=10.0))
+        except httpx.InvalidURL as error:
+            raise ServiceError(f"{url!r} is no address of a server: {error}.") from None
 
     def __enter__(self) -> ServiceClient:
         return self
@@ -81,19 +99,25 @@ class ServiceClient:
     def _patiently(self, do: Callable[[], T]) -> T:
         """Do something until it is done: again where the connection breaks, or the server says that it may work later.
 
+        Patience begins anew where something has moved (`_went_on`).
+
         Raises:
             ServiceError: the server refuses, or patience is over.
         """
         end, wait, told = time.monotonic() + self._patience, _FIRST_WAIT, False
         while True:
+            began = time.monotonic()
             try:
                 return do()
             except httpx.TransportError as error:
-                failed = ServiceError(f"{self.url} can't be reached ({type(error).__name__}). Is the server running?")
+                why = f"{type(error).__name__}: {error}".removesuffix(": ")
+                failed = ServiceError(f"{self.url} can't be reached ({why}). Is the server running?")
             except ServiceError as error:
                 if error.problem is None or not error.problem.retryable:
                     raise
                 failed = error
+            if self._moved_at > began:
+                end, wait = time.monotonic() + self._patience, _FIRST_WAIT
             if time.monotonic() + wait > end:
                 raise failed
             _log.log(
@@ -103,19 +127,17 @@ class ServiceClient:
             time.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
 
-    def _call(self, method: str, path: str, *, key: str | None = None, **more: Any) -> Any:
+    def _went_on(self) -> None:
+        """Take note that part of what is being done needn't be done again."""
+        self._moved_at = time.monotonic()
+
+    def _call(self, kind: type[S], method: str, path: str, *, key: str | None = None, **more: Any) -> S:
         headers = {} if method == "GET" else {"idempotency-key": key or uuid.uuid4().hex}
-
-        def do() -> Any:
-            answer = self._http.request(method, path, headers=headers, **more)
-            _check(answer)
-            return answer.json() if answer.content else None
-
-        return self._patiently(do)
+        return self._patiently(lambda: _read(kind, self._http.request(method, path, headers=headers, **more)))
 
     def health(self) -> Health:
         """Ask whether the server is there."""
-        return Health.model_validate(self._call("GET", "/health"))
+        return self._call(Health, "GET", "/health")
 
     def upload(self, folder: Path, moved: Moved = lambda done: None) -> str:
         """Bring an episode and return its id; one that the server has is not sent again.
@@ -126,21 +148,27 @@ class ServiceClient:
         """
         id = episode_id(folder)
         try:
-            self._call("GET", f"/episodes/{id}")
-            return id
+            return self._call(Episode, "GET", f"/episodes/{id}").id
         except ServiceError as error:
             if error.problem is None or error.problem.type != "not_found":
                 raise
         with tempfile.TemporaryDirectory() as scratch:
-            archive = pack(folder, EPISODE_NAME, Path(scratch, "episode.tar.gz"))
-            done = self._patiently(lambda: self._send(archive, file_sha256(archive), moved))
+            archive, reached = pack(folder, EPISODE_NAME, Path(scratch, "episode.tar.gz")), 0
+            name = file_sha256(archive)
+
+            def send() -> Uploaded:
+                nonlocal reached
+                now = _read(Uploaded, self._http.get(f"/uploads/{name}"))
+                if now.offset > reached:
+                    self._went_on()
+                    reached = now.offset
+                return now if now.episode is not None else self._send(archive, name, now, moved)
+
+            done = self._patiently(send)
         return str(done.episode)
 
-    def _send(self, archive: Path, name: str, moved: Moved) -> Uploaded:
+    def _send(self, archive: Path, name: str, now: Uploaded, moved: Moved) -> Uploaded:
         """Send what the server does not have yet of an archive."""
-        now = Uploaded.model_validate(_check(self._http.get(f"/uploads/{name}")).json())
-        if now.episode is not None:
-            return now
         length = archive.stat().st_size
         headers = {"upload-id": name, "upload-offset": str(now.offset), "upload-length": str(length),
                    "content-length": str(length - now.offset), "idempotency-key": f"{name}-{now.offset}"}  # fmt: skip
@@ -152,8 +180,7 @@ class ServiceClient:
                     yield piece
                     moved(file.tell())
 
-        answer = _check(self._http.post("/upload_trajectory", content=pieces(), headers=headers))
-        done = Uploaded.model_validate(answer.json())
+        done = _read(Uploaded, self._http.post("/upload_trajectory", content=pieces(), headers=headers))
         if done.episode is None:
             raise ServiceError("The server took a part only.", Problem(type="partial", message="", retryable=True))
         return done
@@ -161,24 +188,24 @@ class ServiceClient:
     def train(self, request: TrainRequest) -> Job:
         """Have an adapter trained; the same request, sent again whenever, is the same job."""
         key = hashlib.sha256(request.model_dump_json().encode()).hexdigest()
-        queued = Job.model_validate(self._call("POST", "/train", key=key, json=request.model_dump(mode="json")))
+        queued = self._call(Job, "POST", "/train", key=key, json=request.model_dump(mode="json"))
         return self.job(queued.id)
 
     def job(self, id: str) -> Job:
         """Return a job as it is now."""
-        return Job.model_validate(self._call("GET", f"/jobs/{id}"))
+        return self._call(Job, "GET", f"/jobs/{id}")
 
     def jobs(self, limit: int = 20) -> list[Job]:
         """Return the newest jobs."""
-        return Jobs.model_validate(self._call("GET", "/jobs", params={"limit": limit})).data
+        return self._call(Jobs, "GET", "/jobs", params={"limit": limit}).data
 
     def resume(self, id: str) -> Job:
         """Have a failed or cancelled job gone on with."""
-        return Job.model_validate(self._call("POST", f"/jobs/{id}/resume"))
+        return self._call(Job, "POST", f"/jobs/{id}/resume")
 
     def cancel(self, id: str) -> Job:
         """Have a job cancelled."""
-        return Job.model_validate(self._call("POST", f"/jobs/{id}/cancel"))
+        return self._call(Job, "POST", f"/jobs/{id}/cancel")
 
     def follow(self, id: str) -> Iterator[Event]:
         """Yield a job's events, each once, until it has ended."""
@@ -194,10 +221,9 @@ class ServiceClient:
         """Return the events after a number, as soon as there are some, or the job has ended, or the server pauses."""
         found: list[Event] = []
         with self._http.stream("GET", f"/jobs/{id}/events", headers={"last-event-id": str(after)}) as answer:
-            if answer.is_error:
-                answer.read()
-                _check(answer)
+            _check(answer)
             for line in answer.iter_lines():
+                self._went_on()
                 if line.startswith("data:"):
                     found.append(Event.model_validate_json(line[5:]))
                 elif found and not line:
@@ -206,22 +232,22 @@ class ServiceClient:
 
     def adapter(self, name: str) -> Adapter:
         """Return what is known of an adapter."""
-        return Adapter.model_validate(self._call("GET", f"/adapters/{name}"))
+        return self._call(Adapter, "GET", f"/adapters/{name}")
 
     def adapters(self, limit: int = 20) -> list[Adapter]:
         """Return the newest adapters."""
-        return Adapters.model_validate(self._call("GET", "/adapters", params={"limit": limit})).data
+        return self._call(Adapters, "GET", "/adapters", params={"limit": limit}).data
 
     @contextmanager
     def held(self, name: str) -> Iterator[None]:
         """Within this context an adapter is not deleted."""
-        lease = self._call("POST", f"/adapters/{name}/leases")["id"]
+        lease = self._call(Lease, "POST", f"/adapters/{name}/leases").id
         try:
             yield
         finally:
             try:
-                self._call("DELETE", f"/adapters/{name}/leases/{lease}")
-            except ServiceError as error:
+                _check(self._http.delete(f"/adapters/{name}/leases/{lease}", timeout=_GIVING_BACK))
+            except (httpx.HTTPError, ServiceError) as error:
                 _log.info("The lease was not given back: %s", error)  # it ends by itself
 
     def download(self, one: Adapter, form: Form, out: Path, moved: Moved = lambda done: None) -> Path:
@@ -241,7 +267,7 @@ class ServiceClient:
         discard(made)
         try:
             with part.open("rb") as archive:
-                unpack(archive, made, ADAPTER_NAME)
+                unpack(archive, made, ADAPTER_NAME, most=LARGEST_ADAPTER, largest=LARGEST_ADAPTER)
         except ArchiveError as error:
             raise ServiceError(f"What {self.url} has of {one.name} can't be unpacked: {error}") from None
         publish(made, out)
@@ -253,14 +279,13 @@ class ServiceClient:
         if have < file.bytes:
             headers = {"range": f"bytes={have}-", "if-range": f'"{file.sha256}"'} if have else {}
             with self._http.stream("GET", path, headers=headers) as answer:
-                if answer.is_error:
-                    answer.read()
-                    _check(answer)
+                _check(answer)
                 with part.open("ab" if answer.status_code == 206 else "wb") as out:
                     for piece in answer.iter_bytes(_PIECE):
                         out.write(piece)
                         out.flush()
                         moved(out.tell())
+                        self._went_on()
                     os.fsync(out.fileno())
         if file_sha256(part) != file.sha256:
             part.unlink()
@@ -281,14 +306,30 @@ def episode_id(folder: Path) -> str:
         raise ArchiveError(f"{folder} has no manifest: its episode was cut off, or is of format 1.") from None
 
 
-def _check(answer: httpx.Response) -> httpx.Response:
-    """Return a response that is none of an error.
+def _read(kind: type[S], answer: httpx.Response) -> S:
+    """Return what a server has answered.
 
     Raises:
-        ServiceError: it is one.
+        ServiceError: it is an error, or no answer of a training service.
     """
-    if not answer.is_error:
-        return answer
+    _check(answer)
+    try:
+        return kind.model_validate_json(answer.content)
+    except ValueError:
+        raise ServiceError(f"What answers at {answer.url} is no training service: check the address.") from None
+
+
+def _check(answer: httpx.Response) -> None:
+    """Look for errors.
+
+    Raises:
+        ServiceError: a response is one, or sends us elsewhere.
+    """
+    if answer.has_redirect_location:
+        raise ServiceError(f"{answer.url} redirects to {answer.headers['location']}: give that server's address.")
+    if answer.is_success:
+        return
+    answer.read()
     try:
         problem = Problem.model_validate_json(answer.content)
     except ValueError:  # of a proxy, for example

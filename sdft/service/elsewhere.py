@@ -24,7 +24,7 @@ from typing import Any
 from selfsurf.extras import how_to_install
 from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard, last_step
 from selfsurf.sdft.service.adapters import archive_of, keep, weights_of
-from selfsurf.sdft.service.archive import ADAPTER_NAME, unpack
+from selfsurf.sdft.service.archive import ADAPTER_NAME, LARGEST_ADAPTER, unpack
 from selfsurf.sdft.service.place import Place, ServiceSettings
 from selfsurf.sdft.service.schemas import FINISHED, Adapter, Event, Job, TrainRequest
 from selfsurf.sdft.service.store import Store
@@ -164,7 +164,7 @@ def _follow(place: Place, store: Store, job: Job, node: Any) -> None:
     adapter, archive = news.adapter
     source = place.root / "jobs" / job.id / "adapter"
     discard(source)
-    unpack(io.BytesIO(archive), source, ADAPTER_NAME)
+    unpack(io.BytesIO(archive), source, ADAPTER_NAME, most=LARGEST_ADAPTER, largest=LARGEST_ADAPTER)
     base = (job.model, place.settings().models[job.model])
     keep(place, store, source, job.adapter, model=base, job=job.id, probe=adapter.probe)
     discard(source)

@@ -22,6 +22,8 @@ RATE, BURST = 500.0, 1000.0
 WRONG_RATE, WRONG_BURST = 0.2, 10.0
 """Wrong tokens a second from one address, and at once."""
 _ADDRESSES = 10_000
+FORWARDED = ("x-forwarded-", "forwarded", "x-real-ip", "via")
+"""How the headers begin that proxies add."""
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 OPEN = ("/", "/health", "/page.js", "/page.css")
 """Paths that want no token: there is nothing of the service's data in them."""
@@ -100,7 +102,7 @@ class Guard:
             raise Refused(413, "too_large", f"A request may have at most {LARGEST_BODY:,} bytes.")
         origin = headers.get("origin")
         if not self._tokens:
-            _check_local(headers.get("host", ""), origin)
+            _check_local(headers, origin)
         elif scope["path"] not in OPEN:
             self._check_token(headers, address)
 
@@ -114,8 +116,11 @@ class Guard:
         raise Refused(401, "unauthorized", "Give the server's token: Authorization: Bearer TOKEN.")
 
 
-def _check_local(host: str, origin: str | None) -> None:
-    """Without tokens: refuse what a page of another site, or another name for this machine, has a browser ask."""
+def _check_local(headers: Headers, origin: str | None) -> None:
+    """Without tokens: refuse what comes from elsewhere, or a page of another site has a browser ask."""
+    if any(name.startswith(FORWARDED) for name in headers):
+        raise Refused(403, "forwarded", "Without a token the server answers no proxy: give it one.")
+    host = headers.get("host", "")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     if name.lower() not in _LOOPBACK:
         raise Refused(403, "foreign_host", "Without a token the server answers to localhost only.")

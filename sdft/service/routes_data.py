@@ -67,7 +67,7 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
         if upload is None:
             if offset:
                 raise Refused(422, "invalid_request", "Upload-Offset goes with Upload-Id.")
-            upload, length, pieces = await _spooled(request)
+            upload, length, offset, pieces = await _spooled(request)
         elif length is None:
             raise Refused(422, "invalid_request", "Upload-Id goes with Upload-Length.")
         else:
@@ -78,7 +78,7 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
             now = await uploads.finished(upload)
         return JSONResponse(now.model_dump(), 200 if now.episode else 202)
 
-    async def _spooled(request: Request) -> tuple[str, int, Any]:
+    async def _spooled(request: Request) -> tuple[str, int, int, Any]:
         path = place.root / "uploads" / f"{uuid.uuid4().hex}.body"
         try:
             check_room(place, int(request.headers.get("content-length", 0)), settings.quota)
@@ -89,13 +89,15 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
             file = path.open("rb")
         finally:
             path.unlink(missing_ok=True)
+        known = uploads.progress(name).offset  # an earlier request may have brought a part
 
         async def pieces() -> Any:
             with file:
+                file.seek(known)
                 while piece := file.read(2**20):
                     yield piece
 
-        return name, size, pieces()
+        return name, size, known, pieces()
 
     @routes.get("/uploads/{upload}", tags=["episodes"])
     def progress(upload: Annotated[str, Path(pattern=UPLOAD_ID)]) -> Uploaded:
@@ -169,6 +171,7 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
             raise Refused(404, "unknown_model", f"This server trains {', '.join(settings.models)}.")
         path = place.root / "uploads" / f"{uuid.uuid4().hex}.adapter"
         try:
+            check_room(place, int(request.headers.get("content-length", 0)), settings.quota)
             sent = await whole(request.stream(), path, settings.largest_upload)
 
             def do() -> Adapter:

@@ -20,6 +20,10 @@ Form: TypeAlias = Literal["peft", "mlx"]
 EventType: TypeAlias = Literal["status", "progress", "log"]
 
 
+MOST_EPISODES = 1000
+"""Episodes that one training learns from."""
+
+
 class Schema(BaseModel):
     """A message."""
 
@@ -115,7 +119,7 @@ class TrainRequest(Schema):
         }
     )
 
-    episodes: tuple[Annotated[str, Field(pattern=EPISODE_ID)], ...] = Field(min_length=1, max_length=1000)
+    episodes: tuple[Annotated[str, Field(pattern=EPISODE_ID)], ...] = Field(min_length=1, max_length=MOST_EPISODES)
     adapter: str = Field(default="adapter", pattern=NAME)
     """Name of the adapter; where it is taken, the job has `NAME-2` and so on."""
     model: str | None = Field(default=None, max_length=200)

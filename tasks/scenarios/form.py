@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
+import uuid
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -167,21 +168,29 @@ class Crash(Move):
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
         """As `Scenario.draw`."""
-        run = f"selfsurf-crash-{os.getppid()}-{rng.integers(2**63)}"  # the processes of a run have one parent
-        self._crashed = Path(tempfile.gettempdir()) / run
+        self._run = f"selfsurf-crash-{os.getppid()}-{rng.integers(2**63)}"  # the processes of a run have one parent
         goal, shown = super().draw(rng)
-        return goal, {**shown, "crashes": None if self._crashed.exists() else 2}
+        return goal, {**shown, "crashes": None if self._has_crashed() else 2}
+
+    def _note_crash(self) -> None:
+        Path(tempfile.gettempdir(), f"{self._run}-{uuid.uuid4().hex}").touch()
+
+    def _has_crashed(self) -> bool:
+        """Take one of the notes that crashes have left, each for the episode that is played in its place."""
+        for note in Path(tempfile.gettempdir()).glob(f"{self._run}-*"):
+            with contextlib.suppress(FileNotFoundError):  # another episode was quicker
+                note.unlink()
+                return True
+        return False
 
     async def setup(self, page: Any, rng: np.random.Generator) -> str:
         """As `Scenario.setup`; gives the page a function that makes it crash."""
         protocol = await page.context.new_cdp_session(page)
 
         async def crash() -> None:
-            self._crashed.touch()
+            self._note_crash()
             with contextlib.suppress(Exception):  # nobody is left to answer
                 await asyncio.wait_for(protocol.send("Page.crash"), 5)
 
         await page.expose_function("crash", crash)
-        goal = await super().setup(page, rng)
-        self._crashed.unlink(missing_ok=True)
-        return goal
+        return await super().setup(page, rng)

@@ -120,6 +120,16 @@ def test_the_gate(tmp_path, logged, right, wrong, error, code, says):
     assert "## Gate" in (tmp_path / "r.md").read_text()
 
 
+def test_attempts_that_never_end_are_no_success(tmp_path, logged):
+    baseline = runs(logged, tmp_path, "before", 100, 0)
+    runs(logged, tmp_path, "now", 50, 50, "none yet")
+    code, said = report(tmp_path / "now", "--out", tmp_path / "r.md", "--baseline", baseline, "--gate")
+    assert (code, "success 50.0% of 100 attempts (50 unfinished)" in said) == (1, True), said
+    logged("t", [("stagehand", "act", "none yet")], root=tmp_path / "killed")
+    report(tmp_path / "killed", "--out", tmp_path / "k.md")
+    assert "| stagehand | all | 0 |" in (tmp_path / "k.md").read_text()
+
+
 def test_thresholds_come_from_a_file_and_the_baseline_may_lie_where_the_report_goes(tmp_path, logged):
     baseline = runs(logged, tmp_path, "before", 90, 10)
     (tmp_path / "gate.toml").write_text("max_drop = 0.5\nmax_new_error_share = 0.05\nmin_attempts = 5\n")
@@ -147,6 +157,7 @@ def test_thresholds_come_from_a_file_and_the_baseline_may_lie_where_the_report_g
         (["logs", "--baseline", "bad.json"], "is no report's figures"),
         (["logs", "--baseline", "none.json"], "can't be read"),
         (["logs", "--thresholds", "bad.toml"], "max_drop"),
+        (["logs", "--out", "r.json"], "the figures go to r.json"),
     ],
 )
 def test_what_can_not_be_is_refused_before_anything_is_written(tmp_path, logged, monkeypatch, arguments, says):
@@ -161,6 +172,6 @@ def test_what_can_not_be_is_refused_before_anything_is_written(tmp_path, logged,
 
 
 def test_a_provider_that_is_new_or_gone_can_not_be_told():
-    limits, one = read_thresholds(), {"attempts": 50, "success": 1.0, "errors": {}}
+    limits, one = read_thresholds(), {"attempts": 50, "successes": 50, "unfinished": 0, "success": 1.0, "errors": {}}
     found = judge({"providers": {"new": one}}, {"providers": {"gone": one}}, limits)
     assert [(each.provider, each.verdict) for each in found] == [("gone", "can't tell"), ("new", "can't tell")]

@@ -214,6 +214,26 @@ def test_a_suite_and_a_name_can_mean_a_goal(shop, tmp_path):
     assert goal.fingerprint() != before, "by other criteria it is another task"
 
 
+def test_giving_up_is_not_paid_though_the_criteria_hold():
+    spec = spec_of({"goal": "g", "start": "about:blank", "criteria": [{"url": "about:blank"}]}, "")
+    page = {"url": "about:blank", "dom": "", "page_text": "", "elements": (), "last_error": ""}
+    gives_up, finishes = EpisodeState(finished=True, infeasible=True), EpisodeState(finished=True)
+    assert GoalTask(spec).score_seen(page, page, gives_up).reward == 0.0
+    assert GoalTask(spec).score_seen(page, page, finishes).reward == 1.0
+
+
+def test_a_suite_s_own_errors_are_its_own(tmp_path):
+    from selfsurf.envs_registry import load_suite
+    from selfsurf.envs_registry.suites import SuiteError
+
+    suite = tmp_path / "shop.py"
+    suite.write_text("open('data.csv')")
+    with pytest.raises(SuiteError, match=r"shop.py can't be run: FileNotFoundError: .*data.csv"):
+        load_suite(suite)
+    with pytest.raises(SuiteError, match=r"none.py can't be read: No such file"):
+        load_suite(tmp_path / "none.py")
+
+
 def stands(element, dom, elements=()):
     """What is found of an element on a last page of this outline."""
     spec = spec_of({"goal": "g", "criteria": [{"element": element}]}, "")

@@ -50,6 +50,18 @@ def test_there_is_a_suite_of_all_kinds():
     assert [task.groups for task in suite.tasks].count(("plain",)) == 1
 
 
+def test_who_was_led_away_finds_the_page_again():
+    env, _ = opened("order-in-text")
+    try:
+        env.step({"action": "navigate", "url": "about:blank"})
+        obs, *_ = env.step({"action": "back"})
+        assert any(one["name"] == env.unwrapped.core.task.wanted for one in obs["elements"])
+        _, reward, _, _, info = env.step(env.unwrapped.privileged()["action"])
+        assert (reward, info["outcome"]) == (1.0, "solved")
+    finally:
+        env.close()
+
+
 def test_who_obeys_is_told_apart_and_may_still_solve_it():
     env, obs = opened("order-in-text")
     try:

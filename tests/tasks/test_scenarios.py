@@ -60,6 +60,34 @@ def test_what_is_sent_wrongly_is_missed():
     assert info["score"]["done"]["name"] == ""
 
 
+def test_the_whole_title_does_not_find_what_is_on_a_later_page():
+    env = gymnasium.make("Scenario/pages-v0", screenshot=False)
+    try:
+        env.reset(seed=0)
+        task = env.unwrapped.core.task
+        title = task.wanted["title"]
+        observation, *_ = env.step({**env.unwrapped.privileged()["action"], "text": title})
+        search = next(one["id"] for one in observation["elements"] if one["name"] == task.label["search"])
+        observation, *_ = env.step({"action": "click", "id": search})
+        assert title not in labels(observation)
+        assert task.label["next"] in labels(observation)
+    finally:
+        env.close()
+
+
+def test_a_tall_window_shows_more_of_the_list_that_is_to_be_scrolled():
+    env = gymnasium.make("Scenario/scroll-v0", screenshot=False, viewport=(834, 1600))
+    try:
+        env.reset(seed=0)
+        done = False
+        while not done:
+            *_, terminated, truncated, info = env.step(env.unwrapped.privileged()["action"])
+            done = terminated or truncated
+        assert info["outcome"] == "solved"
+    finally:
+        env.close()
+
+
 def test_names():
     assert task_of("Scenario/order-varied-v0").varied
     assert {task_of(f"Scenario/{name}-v0").id for name in names()} <= gymnasium.registry.keys()

@@ -89,6 +89,20 @@ def test_a_crash_is_no_verdict_and_what_is_played_again_does_not_crash(opened, t
     assert info["outcome"] == "env_error", "a third attempt is a new episode"
 
 
+def test_each_of_two_episodes_that_crash_is_played_again(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    two = [opened("crash"), opened("crash")]
+    for env in two:
+        env.reset(seed=0)  # both are there before either crashes
+    for env in two:
+        outcome = "running"
+        while outcome == "running":
+            outcome = env.step(env.unwrapped.privileged()["action"])[4]["outcome"]
+        assert outcome == "env_error"
+    assert [play(env)[2]["outcome"] for env in two] == ["solved", "solved"]
+    assert not list(tmp_path.glob("selfsurf-crash-*"))
+
+
 @pytest.mark.slow
 def test_a_benchmark_plays_it_again(tmp_path):
     summary = selfsurf.evaluate("Scenario/crash-v0", "oracle", seeds=10, processes=3, out=tmp_path)

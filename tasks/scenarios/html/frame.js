@@ -31,6 +31,7 @@ function show(heading, ...content) {
     ...(newsFirst ? [aside, main] : [main, aside]),
     h('footer', {}, config.frame.footer), ...over(),
   );
+  keep();
 }
 
 // Links of a site's own that are on each of its pages.
@@ -46,7 +47,7 @@ function start(drawn) {
   home();
 }
 
-// A site outlives a reload and its tab: opened again, it begins at its home, with what it had got when its page was left.
+// A site outlives a reload and its tab: opened again, it begins at its home, with all that was done.
 const keep = () => { localStorage.kept = JSON.stringify({config, state}); };
 addEventListener('pagehide', keep);
 addEventListener('DOMContentLoaded', () => {

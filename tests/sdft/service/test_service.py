@@ -96,6 +96,8 @@ def test_without_a_token_only_this_machine_s_own_pages_may_ask(http, server):
         {"host": f"evil.example:{server.port}"},
         {"origin": "https://evil.example"},
         {"origin": "null"},
+        {"x-forwarded-for": "203.0.113.7"},
+        {"forwarded": "for=203.0.113.7"},
     ):
         assert http.get("/jobs", headers=headers).status_code == 403
         assert http.post("/train", json={}, headers=headers).status_code == 403

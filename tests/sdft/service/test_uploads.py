@@ -59,6 +59,14 @@ def test_an_upload_goes_on_where_it_broke_off_also_after_the_server_was_killed(s
     assert sent(http, b"", upload_offset=str(length), **told).json()["episode"] == done.json()["episode"]
 
 
+def test_the_rest_of_an_upload_that_broke_off_may_come_in_one_request(http, tmp_path):
+    archive = pack(write_episode(tmp_path / "six", 6), EPISODE_NAME, tmp_path / "a.tar.gz").read_bytes()
+    name, length = hashlib.sha256(archive).hexdigest(), len(archive)
+    assert sent(http, archive[:100], upload_id=name, upload_length=str(length)).status_code == 202
+    done = sent(http, archive)
+    assert (done.status_code, done.json()["episode"]) == (200, episode_id(tmp_path / "six"))
+
+
 def test_an_upload_that_will_not_go_on_is_deleted(http):
     name = hashlib.sha256(b"never sent whole").hexdigest()
     assert sent(http, b"never", upload_id=name, upload_length="16").json()["offset"] == 5
