@@ -1,4 +1,4 @@
-"""Actions with the mouse: click, hover, drag, scroll. DOM events where the mouse can't reach."""
+"""Actions with the mouse: click, hover, scroll. DOM events where the mouse can't reach."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from selfsurf.browser_env.act.targets import Point, Targets
-from selfsurf.browser_env.actions import Click, Drag, Hover, Scroll
+from selfsurf.browser_env.actions import Click, Hover, Scroll
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.session.page_script import read_script, with_dom
 
@@ -15,12 +15,6 @@ _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8, "ControlOrMeta"
 
 PRESSURE = 0.5
 """Of a mouse's button, as pointer events tell it (https://www.w3.org/TR/pointerevents/#dom-pointerevent-pressure)."""
-
-HOLD = 300.0
-"""Milliseconds that a drag which did nothing holds still at its second try; lists that scroll by touch want 250."""
-
-DRAG_STEPS = 5
-"""Mouse moves in a drag; pages measure the distance and what is passed on the way."""
 
 
 async def click(targets: Targets, action: Click) -> str:
@@ -96,77 +90,6 @@ async def hover(targets: Targets, action: Hover) -> str:
         if "covered" not in where and (where["x"], where["y"]) != (x, y):
             await targets.tab.page.mouse.move(where["x"], where["y"])
     return "mouse"
-
-
-async def drag(targets: Targets, action: Drag) -> str:
-    """Press at one place, move to the other in steps, through the points of `via` if any, and release.
-
-    A drag of an element that changes nothing on the page is tried once more, holding still after the press: some lists
-    take that for the sign that something is to be moved.
-
-    Raises:
-        ActionError: an end can't be reached, or the drag changed nothing.
-    """
-    target = await targets.resolve_point(action.to)
-    source = await targets.resolve_point(action.from_)
-    before = await _state(targets)
-    await _drag_once(targets, action, source, target, action.hold)
-    if action.hold or action.via or isinstance(source, tuple) or not await _unchanged(targets, source, before):
-        return "mouse"
-    await targets.world(source).call("unmark")
-    await _drag_once(targets, action, source, target, HOLD)
-    if await _unchanged(targets, source, before):
-        if not (await targets.ask("draws", source))["marked"]:
-            raise ActionError("The drag changed nothing on the page.", "blocked")
-        targets.session.note("the drag marked text and changed nothing else")
-    return "mouse"
-
-
-async def _state(targets: Targets) -> tuple[str, str | None, int]:
-    """Return the page's edition, its markup if it has no frames or shadow roots, and the number of its requests."""
-    tab = targets.tab
-    return await tab.call("edition"), await tab.call("pageText"), tab.clock
-
-
-async def _unchanged(targets: Targets, source: int, before: tuple[str, str | None, int]) -> bool:
-    """Has nothing come of it? What an element like a canvas shows can't be known, nor what frames do.
-
-    A request is an effect, whatever the page makes of its answer.
-    """
-    if source in targets.foreign or (await targets.ask("draws", source))["draws"]:
-        return False
-    await targets.tab.call("settle", frames=2, bound=200)
-    edition, markup, clock = await _state(targets)
-    return clock == before[2] and (edition == before[0] or (markup is not None and markup == before[1]))
-
-
-async def _drag_once(targets: Targets, action: Drag, source: int | Point, target: int | Point, hold: float) -> None:
-    """Drag.
-
-    The target is located after the drag has begun, which may move things, and is scrolled into view with the mouse held
-    down. Both ends are located once before that: a press with nowhere to go would be a click.
-    """
-    mouse = targets.tab.page.mouse
-    await targets.point(target)
-    start = await targets.point(source, press=True)
-    way = [targets.on_page(*point) for point in action.via]
-    await mouse.move(*start)
-    await mouse.down()
-    try:
-        if hold:
-            await targets.tab.pass_by(hold)
-        if way:
-            for point in way:
-                await mouse.move(*point)
-        else:
-            # A few pixels first: browsers and libraries begin a drag at the press, once the mouse has moved a little.
-            await mouse.move(start[0] + 3, start[1] + 3)
-            await mouse.move(start[0] + 6, start[1] + 6)
-        end = await targets.point(target)
-        await mouse.move(*end, steps=DRAG_STEPS)
-        await mouse.move(*end)
-    finally:
-        await mouse.up()
 
 
 async def scroll(targets: Targets, action: Scroll) -> str:

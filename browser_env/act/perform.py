@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from selfsurf.browser_env.act.browse import NAVIGATION_TIMEOUT, browse
+from selfsurf.browser_env.act.drag import drag
 from selfsurf.browser_env.act.fields import fill, select, upload
 from selfsurf.browser_env.act.keyboard import press, type_text
-from selfsurf.browser_env.act.mouse import click, drag, hover, scroll
+from selfsurf.browser_env.act.mouse import click, hover, scroll
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Fill, Press, Type
 

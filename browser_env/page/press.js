@@ -92,3 +92,12 @@ function called(el) {
   }
   return describe(el);
 }
+
+// Has the browser begun a drag, since this was asked last, in the document of an element or of what is at a point?
+function dragBegan({id, x, y}) {
+  const el = id ? find(id).el : deepest(document, x, y);
+  const win = el && DOC.defaultView(el.ownerDocument);
+  const begun = Boolean(win?.dragStarted) && !win.dragStarted.defaultPrevented;
+  if (win) win.dragStarted = null;
+  return begun;
+}

@@ -247,6 +247,16 @@ class PageTime:
         await self._wait_for(passed)
 
     @contextlib.contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Let time go on meanwhile: what is asked for, in the session that moves it, certainly waits for a frame."""
+        call = object()
+        self.asked(call, grace=0, begun=True)
+        try:
+            yield
+        finally:
+            self.answered(call)
+
+    @contextlib.contextmanager
     def opening(self) -> Iterator[None]:
         """Give the page frames without time meanwhile: it had begun to load before anything was told of it."""
         self._loads.begin(OPENING, OPENING)

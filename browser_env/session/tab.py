@@ -89,6 +89,8 @@ class Tab:
         """When (`time.monotonic`) the main frame's document was there, without its pictures; None while it comes."""
         self.changed = asyncio.Event()
         """Set whenever a load or a request ends."""
+        self.dragged: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        """What the browser hands over when a drag begins, where it is asked to; replaced at each press."""
         self._listener: InputListener | None = None
         self.main = self._world(protocol, frame["id"])
         self.document: str = frame["loaderId"]
@@ -115,6 +117,7 @@ class Tab:
         protocol.on("Page.frameStartedLoading", self._begin)
         if protocol is self.protocol:
             protocol.on("Page.domContentEventFired", lambda _: self._parsed())
+            protocol.on("Input.dragIntercepted", self._hand_over)
         for event in ("frameStoppedLoading", "navigatedWithinDocument", "downloadWillBegin"):
             protocol.on(f"Page.{event}", self._end)
         protocol.on("Page.frameDetached", self._lose)
@@ -151,6 +154,10 @@ class Tab:
     def _end(self, event: dict[str, Any]) -> None:
         self._loads.pop(event["frameId"], None)
         self.changed.set()
+
+    def _hand_over(self, event: dict[str, Any]) -> None:
+        if not self.dragged.done():
+            self.dragged.set_result(event["data"])
 
     def _lose(self, event: dict[str, Any]) -> None:
         """A frame is gone, or goes on in another process: nothing more is told of it here."""
@@ -236,6 +243,10 @@ class Tab:
             await asyncio.sleep(milliseconds / 1000)
         else:
             await self.time.pass_by(milliseconds)
+
+    def going_on(self) -> contextlib.AbstractContextManager[None]:
+        """Let time pass and draw frames meanwhile, if the page's time is left to us."""
+        return contextlib.nullcontext() if self.time is None else self.time.going_on()
 
     def opening(self) -> contextlib.AbstractContextManager[None]:
         """Let a new page load meanwhile, if its time is left to us."""

@@ -30,6 +30,18 @@ def test_html5_drag_carries_data_and_fires_every_event(open_page, by_name):
     assert obs["page_text"].rstrip().endswith("move")
 
 
+def test_a_drag_whose_target_goes_away_drops_nothing(open_page):
+    env, _ = open_page(
+        f"""<div id=a draggable=true role=button style="{BOX};top:20px;left:20px">from</div><div id=b role=button style="{BOX};top:20px;left:220px">to</div>
+        <script>const seen = []; for (const type of ['dragstart', 'drop', 'dragend']) document.addEventListener(type, () => document.title = seen.push(type) && seen);
+        a.ondragstart = (e) => {{ e.dataTransfer.setData('text/plain', 'x'); setTimeout(() => b.remove()) }}; document.ondragover = (e) => e.preventDefault()</script>"""
+    )
+    obs, *_ = env.step({"action": "drag", "from": "#a", "to": "#b"})
+    assert (obs["last_error"][:20], obs["title"]) == ("Element 2 is no long", "dragstart,dragend")
+    obs, *_ = env.step({"action": "drag", "from": "#a", "to": [300, 200]})
+    assert (obs["last_error"], obs["title"]) == ("", "dragstart,dragend,dragstart,drop,dragend")
+
+
 def test_a_mouse_drag_that_needs_moves_on_the_way(open_page, by_name):
     env, obs = open_page(
         f"""<div id=a role=button style="{BOX};top:20px;left:20px;z-index:1">card</div><div id=b role=button style="{BOX};top:120px;left:420px;width:200px;height:150px">bin</div>
