@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.task import Viewport
 from selfsurf.browser_env.text import clip
+
+if TYPE_CHECKING:
+    from selfsurf.browser_env.session.page_time import PageTime
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,8 @@ class _Capture:
     async def _one_frame(self) -> bool:
         """Take the screenshot, then the pass; return whether the page has not changed since before the screenshot."""
         tab = self.tab
+        if tab.time is not None and tab.main.handle is not None:
+            return await self._in_frame(tab.time)
         edition = await tab.call("edition")  # before the screenshot: a change between the two must not go unnoticed
         png = await tab.screenshot(settling=True)
         self.settled_at = time.monotonic()
@@ -175,6 +181,30 @@ class _Capture:
         raw, _ = await looking
         self.raw = with_told(raw, self.raw)
         return bool(self.raw["still"])
+
+    async def _in_frame(self, page_time: PageTime) -> bool:
+        """The same, with the pass while the picture of the frame is made: what is asked in a frame comes after it.
+
+        The page's time stands still meanwhile. Only a first picture may be of a later frame.
+        """
+        tab, handle, frames = self.tab, self.tab.main.handle, page_time.frames
+        picture = page_time.picture(page_time.frame)
+        looking: asyncio.Future[tuple[dict[str, Any], None]] | None = None
+        try:
+            edition = await tab.call("framed")  # asked before anything is drawn, it means the frame of the picture
+            self.settled_at = time.monotonic()
+            review = tab.main.observe("review", seen=edition, what=self.what)
+            looking = asyncio.gather(tab.told(review), self.meanwhile())
+            png = base64.b64decode(await picture)
+            frames = page_time.frames - frames
+            self.pixels = decode_png(png, self.viewport)
+            raw, _ = await looking
+        finally:
+            picture.cancel()
+            if looking is not None:
+                looking.cancel()
+        self.raw = with_told(raw, self.raw)
+        return bool(raw["still"]) and tab.main.handle == handle and frames == 1
 
     async def _after_frames(self, settling: Settling) -> bool:
         """Wait for quiet frames, then run the pass; return whether nothing is pending."""

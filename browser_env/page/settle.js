@@ -67,14 +67,17 @@ function settle({frames, bound}) {
       if (quiet >= frames || now >= start + bound) resolve({quiet: quiet >= frames, still: seen === first, waited: now - start});
       else next();
     };
-    // A page in the background draws no frames: a timer replaces them.
-    const next = () => {
-      let called = false;
-      const once = () => { if (!called) { called = true; tick(); } };
-      requestAnimationFrame(once);
-      setTimeout(once, 200);
-    };
+    const next = () => framed().then(tick);
     next();
+  });
+}
+
+// Resolves in the next frame, with the edition before it. A page in the background draws no frames: a timer replaces them.
+function framed() {
+  const before = edition();
+  return new Promise((resolve) => {
+    requestAnimationFrame(() => resolve(before));
+    setTimeout(() => resolve(before), 200);
   });
 }
 

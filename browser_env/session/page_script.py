@@ -43,10 +43,10 @@ _METHODS = (
     "optionIn", "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines",
     "scrolledTo", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey", "keptKey",
     "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "keysGo", "checkLater", "notChosen",
-    "dragBegan", "pageText", "withIds",
+    "dragBegan", "framed", "pageText", "withIds",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
-_PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "stilled"})
+_PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "stilled", "framed"})
 
 _REPLACED = (
     "Cannot find context", "Cannot find default execution context", "Could not find object", "Cannot find object",
@@ -142,6 +142,11 @@ class PageScript:
     """Frame ids of the frames inside whose documents the script can't access, by their number in the script."""
     _context: int | None = None
     _script: str | None = None
+
+    @property
+    def handle(self) -> str | None:
+        """Of the document's script; None before it is installed."""
+        return self._script
 
     async def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the script, installing it first if needed.

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from playwright.async_api import Error
 
+from selfsurf.browser_env.session.browsers import without
 from selfsurf.browser_env.session.loads import NETWORK, OPENING, Loads
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ T = TypeVar("T")
 
 SWITCHES = (
     "--enable-begin-frame-control", "--run-all-compositor-stages-before-draw", "--disable-gpu-process-crash-limit",
+    # After an input, timers would wait for the next frame, which is drawn only once their time has passed.
+    without("DeferRendererTasksAfterInput"),
 )  # fmt: skip
 """Command-line switches that leave the frames to us, and let the graphics process be ended (`PageTime`)."""
 
@@ -121,6 +124,8 @@ class PageTime:
         self._clock = RendererClock(0.0)
         self._ahead = 0.0
         """Milliseconds that the frames' time is ahead of the renderer's, since it must not go back."""
+        self.frames = 0
+        """How many were drawn."""
         self._drawn_at = 0
         """The compositor's time of the last frame, in ticks."""
         self.last_frame = 0.0
@@ -218,8 +223,8 @@ class PageTime:
         for call in [one for one in (*self._waiting, *self._grace) if isinstance(one, tuple) and one[0] == session]:
             self.answered(call)
 
-    async def picture(self, after: float = 0.0) -> str:
-        """Draw a frame and return its picture, a PNG in base64.
+    def picture(self, after: float = 0.0) -> asyncio.Future[str]:
+        """Have a frame drawn, and its picture, a PNG in base64.
 
         Args:
             after: milliseconds of the page's time that pass before.
@@ -229,7 +234,7 @@ class PageTime:
         """
         picture: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._pictures.append((picture, after))
-        return await self._wait_for(picture)
+        return self._awaited(picture)
 
     async def pass_by(self, milliseconds: float, *, stride: float = COARSE) -> None:
         """Let so much of the page's time pass.
@@ -244,7 +249,7 @@ class PageTime:
         passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._held = 0.0
         self._passing.append((passed, self.now + milliseconds, stride))
-        await self._wait_for(passed)
+        await self._awaited(passed)
 
     @contextlib.contextmanager
     def going_on(self) -> Iterator[None]:
@@ -273,11 +278,11 @@ class PageTime:
         """
         await self.pass_by(GRID - self.now % GRID + ROUNDING, stride=2 * GRID)
 
-    async def _wait_for(self, future: asyncio.Future[T]) -> T:
+    def _awaited(self, future: asyncio.Future[T]) -> asyncio.Future[T]:
         if self._over:
             raise Error(GONE)
         self._wake.set()
-        return await future
+        return future
 
     def close(self) -> None:
         """Move and draw no more: the page is gone."""
@@ -451,6 +456,7 @@ class PageTime:
             if self.session.over:
                 return {}
             self.last_frame = time.monotonic()
+            self.frames += 1
             drawn = asyncio.ensure_future(self.session.send("HeadlessExperimental.beginFrame", params))
             opened = asyncio.ensure_future(self._opened.wait())
             await asyncio.wait({drawn, opened}, timeout=DRAWN, return_when=asyncio.FIRST_COMPLETED)
