@@ -253,10 +253,7 @@ async def _nothing() -> None:
 async def _title(tab: Tab, raw: dict[str, Any], limits: Limits) -> str:
     if clip(tab.page.url, limits.url) == raw["url"]:
         return str(raw["title"])
-    try:
-        return clip(await asyncio.wait_for(tab.page.title(), 1), limits.title)
-    except Exception:
-        return ""  # a background tab that is loading or hangs
+    return clip(await tab.title(), limits.title)
 
 
 Seen = tuple[list[Line], list[Element], list[str], dict[int, ForeignFrame], list[str]]

@@ -103,14 +103,17 @@ def document_was_replaced(error: Exception) -> bool:
     return any(text in str(error) for text in _REPLACED)
 
 
-async def install_listeners(protocol: ProtocolSession, probe: str = PROBE) -> None:
+async def install_listeners(protocol: ProtocolSession, probe: str = PROBE, *, transitions: bool = True) -> None:
     """Let a target's documents tell which elements have listeners, and of presses, before their own scripts run.
 
     Args:
         protocol: the target's session.
         probe: name of the event with which the script asks; pages that another process has opened know its own.
+        transitions: may documents have view transitions? Otherwise they are skipped.
     """
     source = read_script("listener_probe").replace("PROBE", probe)
+    if not transitions:
+        source = f"{source};\n{read_script('view_transitions')}"
     await asyncio.gather(
         protocol.send(
             "Page.addScriptToEvaluateOnNewDocument",

@@ -36,6 +36,10 @@ _LOST_PICTURE = 0.5
 """Seconds after a navigation in which a screenshot requested before it may still arrive."""
 
 
+TITLE = 1.0
+"""Seconds for a tab in the background to tell its title."""
+
+
 @dataclass(frozen=True)
 class ForeignFrame:
     """A frame of another origin: number `index` among the frames whose documents `parent` can't access."""
@@ -91,6 +95,7 @@ class Tab:
         """Set whenever a load or a request ends."""
         self.dragged: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         """What the browser hands over when a drag begins, where it is asked to; replaced at each press."""
+        self._titling: asyncio.Future[str] | None = None
         self._listener: InputListener | None = None
         self.main = self._world(protocol, frame["id"])
         self.document: str = frame["loaderId"]
@@ -224,6 +229,17 @@ class Tab:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*(one.send("Page.getFrameTree") for one in sessions), return_exceptions=True)
+
+    async def title(self) -> str:
+        """Return the page's title, or "" while it loads or hangs, which is waited out only once."""
+        if self._titling is None or self._titling.done():
+            self._titling = asyncio.ensure_future(self.page.title())
+            self._titling.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+            await asyncio.wait({self._titling}, timeout=TITLE)
+        try:
+            return self._titling.result()
+        except Exception:
+            return ""
 
     async def told(self, asking: Awaitable[T]) -> T:
         """Await a page's answer, and then that Playwright tells all that came before it: its driver is behind us."""
@@ -380,6 +396,6 @@ async def _enable(protocol: ProtocolSession, probe: str) -> dict[str, Any]:
     tree, *_ = await asyncio.gather(
         protocol.send("Page.getFrameTree"),
         protocol.send("Network.enable", {"maxTotalBufferSize": 1, "maxResourceBufferSize": 1}),
-        install_listeners(protocol, probe),
+        install_listeners(protocol, probe, transitions=getattr(protocol, "time", None) is not None),
     )
     return dict(tree["frameTree"]["frame"])

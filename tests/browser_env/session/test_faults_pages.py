@@ -4,8 +4,10 @@ import asyncio
 import threading
 import time
 
+import gymnasium
 import pytest
 
+from selfsurf.browser_env.session import tab
 from tests.few import few
 from tests.processes import counts, crowd, until
 
@@ -90,6 +92,41 @@ def test_a_start_page_that_hangs_is_an_error_of_reset(open_page):
     assert time.monotonic() - start < 2 * (HANG + 6) * crowd()
     _, info = env.reset(options={"start_url": "http://site.test/index.html"})
     assert info["outcome"] == "running", info["outcome_detail"]
+
+
+@pytest.mark.parametrize("clock", ["real", "virtual"])
+def test_view_transitions_keep_no_frame_back(open_page, clock):
+    begin = "document.startViewTransition(() => { go.textContent = 'Done' }).finished.then(() => document.title += '!')"
+    rule = "<style>@view-transition { navigation: auto }</style>"
+    env, _ = open_page(
+        f'{rule}<button id=go onclick="{begin}">Go</button><a href=page.html>On</a>',
+        page=f"{rule}<p>Here</p>",
+        options={"clock": clock},
+    )
+    for _ in range(3):
+        obs, *_ = env.step({"action": "click", "selector": "#go"})
+    obs, *_, info = env.step({"action": "wait", "ms": 500})
+    assert (info["outcome"], obs["title"], obs["elements"][0]["name"]) == ("running", "index!!!", "Done")
+    obs, *_, info = env.step({"action": "click", "selector": "a"})
+    assert (info["outcome"], obs["page_text"].strip()) == ("running", "Here")
+
+
+def test_a_tab_in_the_background_that_hangs_is_asked_for_its_title_once(loopback, monkeypatch):
+    monkeypatch.setattr(tab, "TITLE", 3.0)
+    site = loopback(lambda _: b"<title>Site</title><button>Go</button>")
+    hanging = loopback(lambda _: b"<title>Loop</title><script>setTimeout(() => { for (;;); }, 500)</script>")
+    env = gymnasium.make("Browser-v0", start_url=site.url, goal="look")
+    env.reset(seed=0)
+    env.step({"action": "new_tab", "url": hanging.url.replace("127.0.0.1", "localhost")})
+    env.step({"action": "focus_tab", "index": 0})
+    time.sleep(1)
+    env.step({"action": "wait", "ms": 600})
+    began = time.monotonic()
+    for _ in range(8):
+        obs, *_ = env.step({"action": "hover", "id": 1})
+    assert [one["title"] for one in obs["tabs"]] == ["Site", ""]
+    assert time.monotonic() - began < 12, "not three seconds for each"
+    env.close()
 
 
 @pytest.mark.slow
