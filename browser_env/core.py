@@ -467,7 +467,8 @@ class EnvCore(Reports):
 
     async def _explained(self, error: Exception) -> Exception:
         """Return what is behind an error: the end of the page, or of the browser, if it is that."""
-        behind = await self._contexts.behind(str(error))
+        crashed = self.session is not None and self.session.active.crashed
+        behind = await self._contexts.behind("Target crashed" if crashed else str(error))
         return EnvError(behind) if behind else error
 
     async def _end(self, session: Session) -> None:

@@ -57,7 +57,8 @@ def test_a_killed_browser(env):
     assert not browser.is_connected()
 
 
-def test_a_crashed_page(env):
+@pytest.mark.parametrize("where", [{"id": 1}, {"x": 50, "y": 50}])
+def test_a_crashed_page(env, where):
     from selfsurf.browser_env.session.runtime import runtime
 
     session = env.unwrapped.core.session
@@ -69,7 +70,9 @@ def test_a_crashed_page(env):
         await asyncio.sleep(0.5)
 
     runtime().run(crash())
-    assert_env_error(env.step({"action": "click", "id": 1}), env)
+    result = env.step({"action": "click", **where})
+    assert result[-1]["outcome_detail"] == "the page crashed"
+    assert_env_error(result, env)
 
 
 @pytest.mark.parametrize("env", [{"step_timeout": 2.0}], indirect=True)
