@@ -52,7 +52,7 @@ async def _answers(browser: Browser) -> bool:
 
 
 class ContextSource:
-    """Contexts of the browser shared by all equal `spec`. One source per environment, one context at a time."""
+    """Contexts of the browsers shared by all equal `spec`. One source per environment, one context at a time."""
 
     def __init__(self, spec: BrowserSpec, options: SessionOptions) -> None:
         self.spec = spec
@@ -98,6 +98,7 @@ class ContextSource:
         Raises:
             EnvError: there is no browser.
         """
+        self.spec = runtime().with_room(self.spec, self)
         browser = await runtime().browser(self.spec)
         return await browser.new_context(**await self._complete(arguments))
 
@@ -121,6 +122,7 @@ class ContextSource:
         """Close the context. `pages` are those that the environment opened in it."""
         recording, self.recording = self.recording, None
         await context.close()
+        runtime().leave(self.spec, self)
         _drop_empty(recording)
 
     async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:

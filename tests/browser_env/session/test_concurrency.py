@@ -4,12 +4,15 @@ import asyncio
 import multiprocessing
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gymnasium
 import pytest
 
 from selfsurf import browser_env
+from selfsurf.browser_env.session import runtime as runtime_module
+from selfsurf.browser_env.session.runtime import runtime
 from tests.processes import browsers, counts, until
 
 PAGE = "data:text/html,<button onclick=\"document.title='clicked'\">Go</button>"
@@ -198,3 +201,23 @@ print(obs["title"])
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(lines)])
     nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     assert notebook.cells[0].outputs[0]["text"] == "clicked\n"
+
+
+def test_a_full_browser_gets_no_more_contexts(monkeypatch):
+    monkeypatch.setattr(runtime_module, "CONTEXTS", 2)
+    envs = [make() for _ in range(5)]
+
+    def contexts():
+        return sorted(len(slot.browser.contexts) for slot in runtime()._slots.values())
+
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(lambda env: env.reset(seed=0), envs))
+    assert contexts() == [1, 2, 2]
+    for env in envs[:4]:
+        env.close()
+    assert contexts() == [0, 0, 1]
+    use(envs[0])
+    assert sum(contexts()) == 2
+    assert len(contexts()) == len(browsers()) == 3, "one with room is used again"
+    for env in envs:
+        env.close()
