@@ -94,8 +94,9 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
         for x, y in [(left + (end[0] - left) * n / DRAG_STEPS, top + (end[1] - top) * n / DRAG_STEPS) for n in steps]:
             await held.move(x, y)
         await held.move(*end)
-    except BaseException:
-        await held.release(drop=False)
+    except BaseException:  # not to be awaited: the page may hang
+        letting_go = asyncio.ensure_future(held.release(drop=False))
+        letting_go.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         raise
     await held.release()
 

@@ -42,6 +42,16 @@ def test_a_drag_whose_target_goes_away_drops_nothing(open_page):
     assert (obs["last_error"], obs["title"]) == ("", "dragstart,dragend,dragstart,drop,dragend")
 
 
+def test_a_drag_in_which_the_page_hangs_ends_in_time(open_page):
+    env, _ = open_page(
+        f"""<div id=a role=button style="{BOX};top:20px;left:20px">card</div><div id=b role=button style="{BOX};top:20px;left:220px">to</div>
+        <script>a.onmousedown = () => onmousemove = () => {{ for (;;); }}</script>""",
+        options={"hang_timeout": 2.0},
+    )
+    *_, info = env.step({"action": "drag", "from": "#a", "to": "#b"})
+    assert (info["outcome"], info["outcome_detail"][:14]) == ("env_error", "the page hangs")
+
+
 def test_a_mouse_drag_that_needs_moves_on_the_way(open_page, by_name):
     env, obs = open_page(
         f"""<div id=a role=button style="{BOX};top:20px;left:20px;z-index:1">card</div><div id=b role=button style="{BOX};top:120px;left:420px;width:200px;height:150px">bin</div>
