@@ -10,10 +10,13 @@ import asyncio
 import contextlib
 from typing import Any
 
+from playwright.async_api import Error
+
 from selfsurf.browser_env.act.mouse import PRESSURE
 from selfsurf.browser_env.act.targets import Point, Targets
 from selfsurf.browser_env.actions import Drag
-from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.errors import ActionError, ScriptError
+from selfsurf.browser_env.session.page_script import document_was_replaced
 from selfsurf.browser_env.session.tab import Tab
 
 HOLD = 300.0
@@ -78,7 +81,7 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
     await targets.point(target)
     start = await targets.point(source, press=True)
     way = [targets.on_page(*point) for point in action.via]
-    world = targets.tab.main if isinstance(source, tuple) else targets.world(source)
+    id = None if isinstance(source, tuple) else source
     held = _HeldMouse(targets.tab)
     await held.press(start)
     try:
@@ -87,7 +90,7 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
         # A few pixels first: browsers and libraries begin a drag at the press, once the mouse has moved a little.
         for x, y in way or [(start[0] + 3, start[1] + 3), (start[0] + 6, start[1] + 6)]:
             await held.move(x, y)
-            if await world.call("dragBegan", id=None if isinstance(source, tuple) else source, x=start[0], y=start[1]):
+            if id not in targets.foreign and await _began(targets.tab, id, start):  # other sites' are never handed over
                 await held.take_over()
         end = await targets.point(target)
         (left, top), steps = held.at, range(1, DRAG_STEPS + 1)
@@ -101,6 +104,18 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
     await held.release()
 
 
+async def _began(tab: Tab, id: int | None, start: Point) -> bool:
+    """Has the browser made a drag of it? Not if the press has led elsewhere."""
+    try:
+        return bool(await tab.call("dragBegan", id=id, x=start[0], y=start[1]))
+    except ScriptError:
+        return False
+    except Error as error:
+        if document_was_replaced(error):
+            return False
+        raise
+
+
 class _HeldMouse:
     """The mouse while its button is down, and what it drags, if the browser has made a drag of that.
 
@@ -112,6 +127,7 @@ class _HeldMouse:
         self.at: Point = 0.0, 0.0
         self._tab = tab
         self._dragged: dict[str, Any] | None = None
+        self._waited = False
         tab.dragged = asyncio.get_running_loop().create_future()
 
     async def press(self, at: Point) -> None:
@@ -134,10 +150,11 @@ class _HeldMouse:
             await self._send("mouseMoved", buttons=1, force=PRESSURE)
 
     async def take_over(self) -> None:
-        """Drag from now on what the browser hands over."""
+        """Drag from now on what the browser hands over. It is waited for once: nothing may come."""
         if self._dragged is None:
+            bound, self._waited = 0.0 if self._waited else HANDED_OVER, True
             with contextlib.suppress(TimeoutError):
-                self._dragged = await asyncio.wait_for(asyncio.shield(self._tab.dragged), HANDED_OVER)
+                self._dragged = await asyncio.wait_for(asyncio.shield(self._tab.dragged), bound)
                 await self._drag("dragEnter")
 
     async def release(self, *, drop: bool = True) -> None:

@@ -170,10 +170,10 @@ function showFrame({index, x, y}) {
 function nodeAt(path) {
   let node = document;
   for (const step of path) {
-    node = step === 'shadow' ? rootOf(node) : step === 'frame' ? node.contentDocument : node.childNodes[step];
+    node = step === 'shadow' ? rootOf(node) : step === 'frame' ? node.contentDocument : childrenOf(node)[step];
     if (!node) return null;
   }
-  return node.nodeType === 1 ? node : null;
+  return typeOf(node) === 1 ? node : null;
 }
 
 // A selector may name a part of a control: what is meant is the control.

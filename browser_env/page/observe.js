@@ -244,7 +244,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
 
   const range = DOC.createRange(document);
   function textRect(node) {
-    if (band === Infinity) return node.parentElement?.getBoundingClientRect() || new DOMRect();
+    if (band === Infinity) return parentOf(node) ? rectOf(parentOf(node)) : new DOMRect();
     range.selectNodeContents(node);
     return range.getBoundingClientRect();
   }

@@ -12,12 +12,13 @@ function expectPress(press, el, target, x, y) {
   letGo();
   const role = el ? roleOf(el) : '';
   aim = {press, el, target, x, y, role, name: el ? nameOf(el, role, true) : '', fits: null, hit: null, windows: []};
-  for (let doc = target.ownerDocument; doc;) {
+  for (let doc = documentOf(target); doc;) {
     const win = DOC.defaultView(doc);
     aim.windows.push(win);
     win.pressed = onPress;
     if (win.hearsPresses !== true) for (const type of PRESSES) win.addEventListener(type, onPress, true);
-    doc = holderOf(doc)?.ownerDocument;
+    const holder = holderOf(doc);
+    doc = holder && documentOf(holder);
   }
 }
 
@@ -38,7 +39,7 @@ function onPress(event) {
   if (!aim || !event.isTrusted) return;
   if (aim.fits === null) {
     let hit = event.composedPath()[0];
-    if (hit?.nodeType === 1 && rootOf(hit)) hit = deepest(hit.ownerDocument, event.clientX, event.clientY) || hit;
+    if (hit?.nodeType === 1 && rootOf(hit)) hit = deepest(documentOf(hit), event.clientX, event.clientY) || hit;
     aim.hit = hit;
     aim.fits = hit?.nodeType === 1 && isMeant(hit);
   }
@@ -52,9 +53,9 @@ function onPress(event) {
 
 // Has the element moved away between the press and the release, so that there was no click?
 function hasSlipped({target, clientX, clientY}) {
-  if (aim.el?.isConnected !== true || target.ownerDocument !== aim.target.ownerDocument || Math.hypot(clientX - aim.x, clientY - aim.y) > 1) return false;  // a drag
-  const {left, top, right, bottom} = aim.target.getBoundingClientRect();
-  return right > left && bottom > top && (clientX < left || clientX > right || clientY < top || clientY > bottom) && !isMeant(deepest(target.ownerDocument, clientX, clientY));
+  if (aim.el?.isConnected !== true || documentOf(target) !== documentOf(aim.target) || Math.hypot(clientX - aim.x, clientY - aim.y) > 1) return false;  // a drag
+  const {left, top, right, bottom} = rectOf(aim.target);
+  return right > left && bottom > top && (clientX < left || clientX > right || clientY < top || clientY > bottom) && !isMeant(deepest(documentOf(target), clientX, clientY));
 }
 
 function isMeant(hit) {
@@ -77,7 +78,7 @@ function missed() {
   if (fits === false) lastMissed = {press, what: hit?.nodeType === 1 ? called(hit) : 'the page', stopped: true};
   if (slipped) lastMissed = {press, slipped};
   if (fits === null && el) {
-    const over = deepest(target.ownerDocument, x, y);
+    const over = deepest(documentOf(target), x, y);
     if (over && FRAMES.has(over.localName) && !isInside(over, target)) lastMissed = {press, what: 'a frame', stopped: false};
   }
   letGo();
@@ -96,7 +97,7 @@ function called(el) {
 // Has the browser begun a drag, since this was asked last, in the document of an element or of what is at a point?
 function dragBegan({id, x, y}) {
   const el = id ? find(id).el : deepest(document, x, y);
-  const win = el && DOC.defaultView(el.ownerDocument);
+  const win = el && DOC.defaultView(documentOf(el));
   const begun = Boolean(win?.dragStarted) && !win.dragStarted.defaultPrevented;
   if (win) win.dragStarted = null;
   return begun;

@@ -5,5 +5,5 @@ for (const type of ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'click',
 // Hears which fields the browser itself refuses when a form is to be sent.
 addEventListener('invalid', (event) => { if (refusedFields.length < 20) refusedFields.push(event.target); }, true);
 // Hears of a drag that the browser begins, unless the page prevents that.
-addEventListener('dragstart', (event) => { dragStarted = event; }, true);
+addEventListener('dragstart', (event) => { if (event.isTrusted) dragStarted = event; }, true);
 var pressed = null, hearsPresses = true, refusedFields = [], dragStarted = null;

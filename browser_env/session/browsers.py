@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from selfsurf.browser_env.errors import BrowserNotFound
@@ -41,9 +42,19 @@ DISABLED_FEATURES = (
 """Chromium features that are disabled."""
 
 
+_DISABLE = "--disable-features="
+
+
 def without(*features: str) -> str:
-    """Return the switch that disables `DISABLED_FEATURES` and others: only the last such switch counts."""
-    return "--disable-features=" + ",".join((*DISABLED_FEATURES, *features))
+    """Return the switch that disables these features of Chromium."""
+    return _DISABLE + ",".join(features)
+
+
+def merged(switches: Iterable[str]) -> list[str]:
+    """Return switches with one for all features that they disable: of several only the last would count."""
+    every = list(switches)
+    features = [name for one in every if one.startswith(_DISABLE) for name in one.removeprefix(_DISABLE).split(",")]
+    return [*(one for one in every if not one.startswith(_DISABLE)), without(*dict.fromkeys(features))]
 
 
 FREE_FRAMES = ("--disable-frame-rate-limit", "--disable-gpu-vsync")
@@ -61,7 +72,7 @@ SWITCHES = (
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
-    without(),
+    without(*DISABLED_FEATURES),
 )
 """Command-line switches in addition to Playwright's."""
 

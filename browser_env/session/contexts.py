@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from selfsurf.browser_env.errors import PAGE_CRASHED
 from selfsurf.browser_env.session.har import new_recording, replay
@@ -18,7 +19,7 @@ from selfsurf.browser_env.session.last_words import LastWords
 from selfsurf.browser_env.session.options import SessionOptions
 from selfsurf.browser_env.session.page_script import PROBE, read_script
 from selfsurf.browser_env.session.profile_lock import ProfileLock, kill
-from selfsurf.browser_env.session.runtime import BrowserSpec, death_of, runtime
+from selfsurf.browser_env.session.runtime import BrowserSpec, Room, death_of, runtime
 from selfsurf.browser_env.session.stealth import stealth_identity
 from selfsurf.browser_env.task import Viewport
 
@@ -37,6 +38,13 @@ _closing: set[asyncio.Task[None]] = set()
 def _drop_empty(recording: Path | None) -> None:
     if recording is not None and recording.exists() and recording.stat().st_size == 0:
         recording.unlink()  # the context died before Playwright could write it
+
+
+async def _close_late(closing: asyncio.Future[None], spec: BrowserSpec, browser: Browser) -> None:
+    await asyncio.wait({closing}, timeout=LATE_BOUND)
+    if not closing.done():
+        closing.cancel()
+        await runtime().discard(spec, browser)
 
 
 async def _answers(browser: Browser) -> bool:
@@ -60,6 +68,8 @@ class ContextSource:
         self.recording: Path | None = None
         """File that the current context's traffic is recorded to."""
         self._identity: dict[str, Any] | None = None
+        self._rooms: WeakKeyDictionary[Any, Room] = WeakKeyDictionary()
+        """Of the contexts that are not closed yet."""
         self.closing: asyncio.Future[None] | None = None
         """Done when the last context is closed; None until its closing has begun."""
         self.attached = False
@@ -98,9 +108,16 @@ class ContextSource:
         Raises:
             EnvError: there is no browser.
         """
-        self.spec = runtime().with_room(self.spec, self)
-        browser = await runtime().browser(self.spec)
-        return await browser.new_context(**await self._complete(arguments))
+        room = runtime().room(self.spec)
+        self.spec = room.spec
+        try:
+            browser = await runtime().browser(room.spec)
+            context = await browser.new_context(**await self._complete(arguments))
+        except BaseException:
+            runtime().leave(room)
+            raise
+        self._rooms[context] = room
+        return context
 
     async def prepare(self, context: BrowserContext, note: Callable[[str], None]) -> None:
         """Set up what can't be passed as an argument, before the first page. `note` takes events."""
@@ -121,8 +138,12 @@ class ContextSource:
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
         """Close the context. `pages` are those that the environment opened in it."""
         recording, self.recording = self.recording, None
-        await context.close()
-        runtime().leave(self.spec, self)
+        room = self._rooms.pop(context, None)
+        try:
+            await context.close()
+        finally:
+            if room is not None:
+                runtime().leave(room)
         _drop_empty(recording)
 
     async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:
@@ -132,14 +153,14 @@ class ContextSource:
             context: which.
             closing: its `close`, which may go on.
         """
-        browser = context.browser
+        browser, spec = context.browser, self.spec
         if browser is not None and browser.is_connected():
             if await _answers(browser):  # others use it as well: only this context is slow to close
-                _closing.add(task := asyncio.ensure_future(self._close_late(closing)))
+                _closing.add(task := asyncio.ensure_future(_close_late(closing, spec, browser)))
                 task.add_done_callback(_closing.discard)
             else:
                 closing.cancel()
-                await runtime().discard(self.spec)
+                await runtime().discard(spec, browser)
 
     async def death(self) -> str:
         """Say that the browser has ended, and in its own words why; empty if it has not, or nobody knows."""
@@ -150,12 +171,6 @@ class ContextSource:
         if "crashed" in error or "hangs" in error:
             return runtime().outgrown(self.spec) or (PAGE_CRASHED if "Target crashed" in error else "")
         return await self.death() if "closed" in error else ""
-
-    async def _close_late(self, closing: asyncio.Future[None]) -> None:
-        await asyncio.wait({closing}, timeout=LATE_BOUND)
-        if not closing.done():
-            closing.cancel()
-            await runtime().discard(self.spec)
 
     async def _complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         complete = dict(arguments)

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.browsers import FREE_FRAMES, SWITCHES
+from selfsurf.browser_env.session.browsers import FREE_FRAMES, SWITCHES, merged
 from selfsurf.browser_env.session.contexts import RemoteSource
 from selfsurf.browser_env.session.options import SessionOptions
-from selfsurf.browser_env.session.page_script import PROBE
+from selfsurf.browser_env.session.page_script import PROBE, read_script
 from selfsurf.browser_env.session.patience import TICK, Stopwatch
 from selfsurf.browser_env.session.profile_lock import ProfileLock, is_browser_on, kill
 from selfsurf.browser_env.session.runtime import LAUNCH_TIMEOUT, BrowserSpec, runtime
@@ -105,15 +105,15 @@ class DetachedSource(RemoteSource):
         self.folder.chmod(0o700)
         profile = self._lock.folder
         profile.chmod(0o700)
-        switches = [
+        switches = merged([
             *SWITCHES, *FREE_FRAMES, *_LIKE_PLAYWRIGHT, f"--js-flags=--max-old-space-size={int(self.spec.page_memory)}",
             *self.spec.switches, *_proxy_switches(proxy), *(["--headless"] if self.spec.headless else []),
-            f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank",
-        ]  # fmt: skip
+            f"--user-data-dir={profile}", "--remote-debugging-pipe",
+        ])  # fmt: skip
         root = os.geteuid() == 0
         why = ""
         for sandbox in (False,) if root else (True, False):
-            pid, read, write = self._launch([path, *([] if sandbox else ["--no-sandbox"]), *switches])
+            pid, read, write = self._launch([path, *([] if sandbox else ["--no-sandbox"]), *switches, "about:blank"])
             gate = urlsplit(proxy["server"]).port or 0 if proxy is not None else 0
             noted = {"pid": pid, "profile": str(profile), "gate": gate, "probe": PROBE}
             _write(self.folder, noted)  # so that it can be ended if this process dies now
@@ -141,6 +141,7 @@ class DetachedSource(RemoteSource):
 
     async def prepare(self, context: BrowserContext, note: Callable[[str], None]) -> None:
         """As `ContextSource.prepare`: what is in the browser already stays as it is."""
+        await context.add_init_script(read_script("view_transitions"))  # its frames have no limit to their rate
         if not self.attached:
             await super().prepare(context, note)
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.browsers import FREE_FRAMES, SWITCHES, find_browser
+from selfsurf.browser_env.session.browsers import FREE_FRAMES, SWITCHES, find_browser, merged
 from selfsurf.browser_env.session.last_words import LastWords
 from selfsurf.browser_env.session.memory import kill_large_renderers
 from selfsurf.browser_env.session.patience import stretched
@@ -51,6 +51,9 @@ CONTEXTS = 32
 """In a browser, before another is started. With 64, on two cores, two browsers make 9 to 37% more steps a second than
 one and need as much memory; with 16 they are no faster."""
 
+UNUSED = 30.0
+"""Seconds after which a browser without contexts is ended, if there are others like it."""
+
 CONNECT_TIMEOUT = 10.0
 """Seconds for a running browser to answer."""
 
@@ -75,13 +78,28 @@ class BrowserSpec:
     """Of several alike."""
 
 
+@dataclass(frozen=True, eq=False)
+class Room:
+    """A place for one context in a browser."""
+
+    spec: BrowserSpec
+    """Of the browser."""
+
+
 @dataclass
 class _Slot:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     browser: Browser | None = None
     words: LastWords | None = None
-    users: WeakSet[Any] = field(default_factory=WeakSet)
-    """Whoever has a context there."""
+    rooms: WeakSet[Room] = field(default_factory=WeakSet)
+    """Those that are taken."""
+
+    async def close(self) -> None:
+        """Close the browser, whatever its state. The lock is held."""
+        browser, self.browser = self.browser, None
+        if browser is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(browser.close(), 5)
 
 
 class Runtime:
@@ -157,21 +175,32 @@ class Runtime:
                 slot.words.trim()
             return slot.browser
 
-    def with_room(self, spec: BrowserSpec, user: object) -> BrowserSpec:
-        """Return which of the browsers that are alike `user` is to have a context in, until it `leaves`."""
-        self.leave(spec, user)
+    def room(self, spec: BrowserSpec) -> Room:
+        """Return a place for a context in one of the browsers that are alike, taken until somebody leaves it."""
         for number in itertools.count():
-            spec = replace(spec, number=number)
-            users = self._slots.setdefault(spec, _Slot()).users
-            if len(users) < CONTEXTS:
-                users.add(user)
-                return spec
+            room = Room(replace(spec, number=number))
+            rooms = self._slots.setdefault(room.spec, _Slot()).rooms
+            if len(rooms) < CONTEXTS:
+                rooms.add(room)
+                return room
         raise AssertionError("unreachable")
 
-    def leave(self, spec: BrowserSpec, user: object) -> None:
-        """Make room in the browser for `spec`."""
-        if spec in self._slots:
-            self._slots[spec].users.discard(user)
+    def leave(self, room: Room) -> None:
+        """Let others have a context's place. Call it on the loop."""
+        slot = self._slots.get(room.spec)
+        if slot is None:
+            return  # it is another runtime's
+        slot.rooms.discard(room)
+        if room.spec.number and not slot.rooms:
+            self._guards.add(guard := asyncio.ensure_future(self._end_unused(room.spec)))
+            guard.add_done_callback(self._guards.discard)
+
+    async def _end_unused(self, spec: BrowserSpec) -> None:
+        await asyncio.sleep(UNUSED)
+        slot = self._slots[spec]
+        async with slot.lock:  # whoever has a room and waits for the browser is counted already
+            if not slot.rooms:
+                await slot.close()
 
     def devtools(self, browser: Browser | None) -> DevTools | None:
         """Return the pipe of a browser that was started here; None if this process doesn't stand at it."""
@@ -244,6 +273,7 @@ class Runtime:
         why = ""
         # Chromium's sandbox never works for root; it may be unavailable elsewhere (containers without user namespaces).
         for sandbox, holds_time in itertools.product((False,) if root else (True, False), kinds):
+            js_flags = f"--js-flags=--max-old-space-size={int(spec.page_memory)}"
             switches = (*SWITCHES, *(page_time.SWITCHES if holds_time else FREE_FRAMES))
             hand_over = HandOver(holds_time=holds_time)
             words = LastWords(path, hand_over.command)
@@ -252,7 +282,7 @@ class Runtime:
                     executable_path=words.program,
                     headless=spec.headless,
                     chromium_sandbox=sandbox,
-                    args=[*switches, f"--js-flags=--max-old-space-size={int(spec.page_memory)}", *spec.switches],
+                    args=merged([*switches, js_flags, *spec.switches]),
                     # Playwright lifts Chromium's limit of 200 navigations in 10 s; pages may be hostile.
                     ignore_default_args=["--disable-ipc-flooding-protection"],
                     handle_sigint=False,
@@ -295,14 +325,17 @@ class Runtime:
             return ""
         return f"the page used more than {spec.page_memory:g} MB (page_memory) and was ended"
 
-    async def discard(self, spec: BrowserSpec) -> None:
-        """Close the browser for `spec`, whatever its state; the next use starts another."""
+    async def discard(self, spec: BrowserSpec, browser: Browser | None = None) -> None:
+        """Close the browser for `spec`, whatever its state; the next use starts another.
+
+        Args:
+            spec: which.
+            browser: only if it is still this one.
+        """
         slot = self._slots.setdefault(spec, _Slot())
         async with slot.lock:
-            browser, slot.browser = slot.browser, None
-            if browser is not None:
-                with contextlib.suppress(Exception):
-                    await asyncio.wait_for(browser.close(), 5)
+            if browser in (None, slot.browser):
+                await slot.close()
 
     async def _stop(self) -> None:
         for spec in list(self._slots):

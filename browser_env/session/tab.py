@@ -35,6 +35,8 @@ _WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
 _LOST_PICTURE = 0.5
 """Seconds after a navigation in which a screenshot requested before it may still arrive."""
 
+NOT_OURS = object()
+"""The time of a page in a browser that was not started here: its frames have a rate."""
 
 TITLE = 1.0
 """Seconds for a tab in the background to tell its title."""
@@ -396,6 +398,6 @@ async def _enable(protocol: ProtocolSession, probe: str) -> dict[str, Any]:
     tree, *_ = await asyncio.gather(
         protocol.send("Page.getFrameTree"),
         protocol.send("Network.enable", {"maxTotalBufferSize": 1, "maxResourceBufferSize": 1}),
-        install_listeners(protocol, probe, transitions=getattr(protocol, "time", None) is not None),
+        install_listeners(protocol, probe, transitions=getattr(protocol, "time", NOT_OURS) is not None),
     )
     return dict(tree["frameTree"]["frame"])

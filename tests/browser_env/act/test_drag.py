@@ -52,6 +52,37 @@ def test_a_drag_in_which_the_page_hangs_ends_in_time(open_page):
     assert (info["outcome"], info["outcome_detail"][:14]) == ("env_error", "the page hangs")
 
 
+def test_what_the_page_makes_up_as_a_drag_is_not_waited_for(open_page):
+    env, _ = open_page(
+        f"""<div id=a style="{BOX};top:0;left:0;height:300px;width:300px">pad</div>
+        <script>onmousemove = (e) => e.target.dispatchEvent(new DragEvent('dragstart', {{bubbles: true}}))</script>"""
+    )
+    began = time.monotonic()
+    obs, *_ = env.step({"action": "drag", "from": [10, 10], "via": [[n * 20, 30] for n in range(1, 8)], "to": [10, 90]})
+    assert obs["last_error"] == ""
+    assert time.monotonic() - began < 4
+
+
+def test_a_drag_from_a_form_with_a_field_named_like_a_property(open_page):
+    env, _ = open_page(
+        f"""<form style="{BOX};top:0;left:0;height:300px;width:300px"><input type=hidden name=ownerDocument></form>
+        <script>onmouseup = () => document.title = 'let go'</script>"""
+    )
+    obs, *_, info = env.step({"action": "drag", "from": [50, 50], "to": [50, 200]})
+    assert (obs["last_error"], obs["title"], info["outcome"]) == ("", "let go", "running")
+
+
+def test_a_drag_whose_frame_goes_away_is_the_agents_to_mend(open_page):
+    env, obs = open_page(
+        f"""<iframe src=http://other.test/inner.html style="{BOX};top:0;left:0;height:200px;width:200px"></iframe><div id=b role=button style="{BOX};top:20px;left:320px">to</div>
+        <script>onmessage = () => document.querySelector('iframe').remove()</script>""",
+        inner="<button onpointerdown='parent.postMessage(1, \"*\")'>card</button>",
+    )
+    card = next(one["id"] for one in obs["elements"] if one["name"] == "card")
+    *_, info = env.step({"action": "drag", "from": card, "to": "#b"})
+    assert info["outcome"] == "running"
+
+
 def test_a_mouse_drag_that_needs_moves_on_the_way(open_page, by_name):
     env, obs = open_page(
         f"""<div id=a role=button style="{BOX};top:20px;left:20px;z-index:1">card</div><div id=b role=button style="{BOX};top:120px;left:420px;width:200px;height:150px">bin</div>

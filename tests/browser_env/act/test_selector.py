@@ -157,7 +157,7 @@ def test_selectors_reach_into_frames(open_page):
     assert obs["last_error"] == ""
 
 
-@pytest.mark.parametrize("name", ["parentNode", "host"])
+@pytest.mark.parametrize("name", ["parentNode", "host", "childNodes"])
 def test_a_field_or_picture_named_like_a_property_hides_nothing(open_page, name):
     env, _ = open_page(
         f"<img name={name}><p>x</p><form><input type=hidden name={name}><button type=button onclick='document.title = 1'>Go</button></form>"

@@ -126,6 +126,16 @@ def test_the_default_context_has_the_persons_cookies(make, theirs, loopback):
     assert own[0].step({"action": "click", "id": 1})[0]["last_error"] == ""
 
 
+@pytest.mark.parametrize("theirs_too", [True, False])
+def test_view_transitions_run_where_frames_have_a_rate(make, theirs, tmp_path, theirs_too):
+    began = "document.startViewTransition(() => {}).ready.then(() => document.title = 'ran', () => document.title = 'skipped')"
+    session = SessionOptions(cdp_url=theirs.url) if theirs_too else SessionOptions(detached=str(tmp_path / "browser"))
+    env, _ = make(f'data:text/html,<button onclick="{began}">Go</button>', session)
+    env.step({"action": "click", "id": 1})
+    obs, *_, info = env.step({"action": "wait", "ms": 300})
+    assert (obs["title"], info["outcome"]) == ("ran" if theirs_too else "skipped", "running")
+
+
 @pytest.mark.slow
 def test_a_browser_that_dies_is_an_env_error_and_is_connected_to_again(make, theirs, url):
     env, _ = make(url, SessionOptions(cdp_url=theirs.url), step_timeout=5.0)

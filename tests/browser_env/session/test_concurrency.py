@@ -11,6 +11,7 @@ import gymnasium
 import pytest
 
 from selfsurf import browser_env
+from selfsurf.browser_env.session import contexts as contexts_module
 from selfsurf.browser_env.session import runtime as runtime_module
 from selfsurf.browser_env.session.runtime import runtime
 from tests.processes import browsers, counts, until
@@ -221,3 +222,34 @@ def test_a_full_browser_gets_no_more_contexts(monkeypatch):
     assert len(contexts()) == len(browsers()) == 3, "one with room is used again"
     for env in envs:
         env.close()
+
+
+def test_a_browser_beyond_the_first_ends_once_nobody_uses_it(monkeypatch):
+    monkeypatch.setattr(runtime_module, "CONTEXTS", 1)
+    monkeypatch.setattr(runtime_module, "UNUSED", 0.1)
+    envs = [make() for _ in range(2)]
+    for _ in range(2):
+        assert [use(env) for env in envs] == [WORKED] * 2
+        assert len(browsers()) == 2
+        for env in envs:
+            env.close()
+        assert until(lambda: len(browsers()) == 1)
+
+
+def test_a_context_that_closes_late_takes_no_other_browser_with_it(monkeypatch):
+    monkeypatch.setattr(runtime_module, "CONTEXTS", 1)
+    monkeypatch.setattr(contexts_module, "LATE_BOUND", 0.3)
+    first, second = make(), make()
+    use(first)
+    use(second)
+    slots = [slot for _, slot in sorted(runtime()._slots.items(), key=lambda one: one[0].number)]
+    (stuck,) = slots[1].browser.contexts
+    monkeypatch.setattr(stuck, "close", lambda: asyncio.sleep(60))
+    first.close()
+    second.reset(seed=1)
+    assert len(slots[0].browser.contexts) == 1
+    assert until(lambda: slots[1].browser is None)
+    obs, *_, info = second.step({"action": "click", "id": 1})
+    assert (obs["title"], info["outcome"]) == WORKED
+    assert len(slots[0].rooms) == 1
+    second.close()

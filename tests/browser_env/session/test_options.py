@@ -13,6 +13,12 @@ import pytest
 
 from selfsurf import browser_env
 from selfsurf.browser_env import AsyncBrowserEnv, Safety, SessionOptions
+from selfsurf.browser_env.session.browsers import merged
+
+
+def test_features_that_a_switch_disables_are_disabled_beside_ours():
+    given = ["--disable-features=A,B", "--x", "--disable-features=B,C"]
+    assert merged(given) == ["--x", "--disable-features=A,B,C"]
 
 
 def tells(expression):
