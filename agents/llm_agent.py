@@ -31,8 +31,8 @@ from selfsurf.agents.prompt.prompt import (
 )
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE, Picture, picture
 from selfsurf.agents.reply.compact import compact
-from selfsurf.agents.reply.constraint import MAX_TEXT, grammar, longest_said
-from selfsurf.agents.reply.kinds import check_kinds
+from selfsurf.agents.reply.constraint import grammar, longest_said
+from selfsurf.agents.reply.kinds import MAX_TEXT, check_kinds
 from selfsurf.agents.reply.read import read_reply, unread
 from selfsurf.agents.reply.schema import action_schema, thoughtful
 from selfsurf.agents.reply.thought import thought_in

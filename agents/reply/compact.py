@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from selfsurf.agents.reply.kinds import label
+from selfsurf.agents.reply.kinds import MAX_TEXT, WAITS, Text, Value, forms, label
 from selfsurf.browser_env.act.compact import BARE, MAIN
-from selfsurf.browser_env.actions import Action, parse_action
+from selfsurf.browser_env.actions import Action, Press, Scroll, Wait, parse_action
 from selfsurf.browser_env.observation import Element
 
 
@@ -57,3 +57,36 @@ def compact(action: Action | dict[str, Any] | str, *, labels: Sequence[Element] 
         short = short if labelled is None else {name: short.pop(name), "in": labelled, **short}
     short = {key: int(one) if isinstance(one, float) and one.is_integer() else one for key, one in short.items()}
     return json.dumps(short, ensure_ascii=False, separators=(",", ":"))
+
+
+def as_written(action: Action, observation: Mapping[str, Any]) -> Action | None:
+    """Return what a guided reply can say of an action; None where none can say it, such as a double click.
+
+    A key loses the element that it was pressed at if that has the focus, scrolling all but its direction, a wait its
+    length.
+
+    Args:
+        action: as it was done.
+        observation: the page that it was done on: `elements`, and `tabs` if there are several.
+    """
+    elements = observation["elements"]
+    if isinstance(action, Press) and any(one["id"] == action.id and "focused" in one["states"] for one in elements):
+        action = Press(key=action.key)
+    elif isinstance(action, Scroll):
+        action = parse_action(compact(action))
+    elif isinstance(action, Wait):
+        length = action.ms
+        action = Wait(ms=min(WAITS, key=lambda ms: abs(ms - length)))
+    short = json.loads(compact(action))
+    possible = forms((action.name,), elements, tabs=observation.get("tabs", ()))
+    sayable = any(
+        short.keys() == form.keys() and all(_may_be(short[key], value) for key, value in form.items())
+        for form in possible
+    )
+    return action if sayable else None
+
+
+def _may_be(said: Any, value: Value) -> bool:
+    if isinstance(value, Text):
+        return isinstance(said, str) and value.value <= len(said) <= MAX_TEXT
+    return said is True if value is True else said in value

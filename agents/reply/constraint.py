@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS, Text, forms
+from selfsurf.agents.reply.kinds import DEFAULT_KINDS, MAX_TEXT, Text, forms
 from selfsurf.browser_env.observation import Element, Tab
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
-
-MAX_TEXT = 200
-"""Characters in one string of a reply."""
 
 _ID_TERMINALS = {
     "click": "ID", "hover": "ID", "drag": "ID", "to": "ID", "fill": "FIELD", "type": "FIELD", "upload": "CHOOSER",

@@ -32,6 +32,9 @@ KEYS = (
 )  # fmt: skip
 """The keys that can be pressed under a grammar or schema."""
 
+MAX_TEXT = 200
+"""Characters in one string of a reply without a thought."""
+
 MOST_LABEL = 60
 """Characters of the longest name that a reply calls a field by."""
 
@@ -46,11 +49,14 @@ class Text(Enum):
     SOME = 1
 
 
+WAITS = (200, 1000)
+"""Milliseconds that can be waited for."""
+
 Value: TypeAlias = Sequence[int] | Sequence[str] | Literal[True] | Text
 """What an argument may be: one of these numbers or words, only true, or a text."""
 
 WITHOUT_ELEMENT: dict[str, Value] = {
-    "press": KEYS, "scroll": ("down", "up"), "wait": (200, 1000), "focus_tab": range(10),
+    "press": KEYS, "scroll": ("down", "up"), "wait": WAITS, "focus_tab": range(10),
     "back": True, "forward": True, "reload": True, "close_tab": True, "navigate": Text.SOME,
     **dict.fromkeys(("new_tab", "message", "ask_user", "finish", "infeasible"), Text.ANY),
 }  # fmt: skip

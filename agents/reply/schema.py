@@ -11,8 +11,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from selfsurf.agents.reply.constraint import MAX_TEXT
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS, KINDS, WITHOUT_ELEMENT, Text, Value, forms
+from selfsurf.agents.reply.kinds import DEFAULT_KINDS, KINDS, MAX_TEXT, WITHOUT_ELEMENT, Text, Value, forms
 from selfsurf.browser_env.observation import Element, Tab
 
 Schema: TypeAlias = dict[str, Any]

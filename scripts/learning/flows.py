@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from selfsurf.scripts.learning.stages import Stages
+from selfsurf.scripts.learning.stages import MeasureError, Stages
 from selfsurf.scripts.terminal.console import progress, training_progress
 from selfsurf.sdft.measure.agreement import Agreement
 from selfsurf.sdft.measure.statistics import wilson_interval
@@ -111,7 +111,8 @@ def _measured(
             jobs = [Job(env_id, number) for number in range(wanted.recordings)]
             return sum(one.solved for one in record(rollouts, jobs, out / "recordings"))
 
-        stages.once("recorded", recorded)
+        if (solved := stages.once("recorded", recorded)) < wanted.recordings:
+            raise MeasureError(f"{env_id}: the oracle solved {solved} of {wanted.recordings} episodes to be recorded.")
         learned = (learned_from if live else as_recorded)([out / "recordings"])
         settings = TrainSettings(**{"model": model, "seed": seed, **learned, **changes})
         with training_progress(f"{flow}, {kind}", settings.steps) as update:

@@ -149,7 +149,7 @@ def agreement(agent: LLMAgent, recordings: Sequence[Recording], rollouts: Rollou
         recordings: whole, from disk.
         rollouts: the environments, in which the first recorded episodes that can be judged are played again.
     """
-    states = [_Shown(one, index) for one in recordings for index in range(len(one.steps))]
+    states = [_Shown(one, index) for one in recordings for index, shown in enumerate(one.steps) if shown.sayable]
     missed = [one for one in missed_at(agent, states) if one is not None]
     jobs = list(dict.fromkeys(Job(one.env_id, one.seed) for one in recordings if task_of(one.env_id).judges))
     goals = {(one.env_id, one.goal) for one in recordings}

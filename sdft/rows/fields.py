@@ -20,12 +20,13 @@ from selfsurf.sdft.teacher.recording import Recording, Shown
 class Field(NamedTuple):
     """What a field is about."""
 
+    role: str
     label: str
     typed: str
 
 
 def exchanged(recording: Recording, rng: np.random.Generator) -> Recording:
-    """Return a recording where the fields that are filled in on one page have changed places.
+    """Return a recording where fields of one role that are filled in on one page have changed places.
 
     Args:
         recording: whole, from disk.
@@ -37,21 +38,24 @@ def exchanged(recording: Recording, rng: np.random.Generator) -> Recording:
         action: Any = shown.action
         elements = {one["id"]: one for one in shown.observation["elements"]}
         if action.name == "fill" and times[action.id] == 1 and action.id in elements:
-            pages[frozenset(elements)][action.id] = Field(elements[action.id]["name"], action.text)
+            pages[frozenset(elements)][action.id] = Field(
+                elements[action.id]["role"], elements[action.id]["name"], action.text
+            )
     was: dict[int, Field] = {}
     now: dict[int, Field] = {}
-    for fields in pages.values():
-        if _only_hold_what_was_typed(recording, fields):
-            contents = [*fields.values()]
-            was |= fields
-            now |= {id: contents[place] for id, place in zip(fields, rng.permutation(len(fields)), strict=True)}
+    for page in pages.values():
+        fields = {id: one for id, one in page.items() if _holds_what_was_typed(recording, id, one.typed)}
+        was |= fields
+        for role in dict.fromkeys(one.role for one in fields.values()):
+            alike = [id for id, one in fields.items() if one.role == role]
+            now |= {id: fields[alike[place]] for id, place in zip(alike, rng.permutation(len(alike)), strict=True)}
     return replace(recording, steps=tuple(_shown(one, was, now) for one in recording.steps))
 
 
-def _only_hold_what_was_typed(recording: Recording, fields: Mapping[int, Field]) -> bool:
-    """Is nothing else ever in these fields, such as a number as the page writes it?"""
-    seen = [one for shown in recording.steps for one in shown.observation["elements"] if one["id"] in fields]
-    return all(one["value"] in ("", fields[one["id"]].typed) for one in seen)
+def _holds_what_was_typed(recording: Recording, id: int, typed: str) -> bool:
+    """Is nothing else ever in a field, such as a number as the page writes it, or a password's bullets?"""
+    seen = (one for shown in recording.steps for one in shown.observation["elements"] if one["id"] == id)
+    return all(one["value"] in ("", typed) for one in seen)
 
 
 def _shown(shown: Shown, was: Mapping[int, Field], now: Mapping[int, Field]) -> Shown:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from selfsurf.agents.reply.kinds import KINDS
+from selfsurf.browser_env import Action
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.envs_registry import is_open, task_of
 from selfsurf.sdft.rollouts import Job
@@ -28,6 +29,10 @@ into which field is easier said once the field's label is."""
 ROWS_OF_SEVERAL, ROWS_A_STEP = (8, 12), 0.4
 """There, fewest and most recorded rows in an optimizer step, and how many for each recorded step: each of them comes up
 some 25 times or more, and no more rows than that needs are paid for."""
+
+
+BESIDE_TEXT = 24
+"""Tokens of a reply beside its text, of which a token has a character or more."""
 
 
 def training_jobs(settings: TrainSettings) -> list[Job]:
@@ -110,8 +115,9 @@ def learned_offline(episodes: Sequence[str | Path], *, hindsight: bool = False) 
         EpisodeError: there is nothing to learn from in these folders.
     """
     teaching = load_stored(episodes, hindsight=hindsight).teaching()
-    done, longest = {state.shown.name for state in states_of(teaching)}, max(len(one.steps) for one in teaching)
-    return {"steps": 40, "episodes": tuple(map(str, episodes)), **_as_long_and_of_the_kinds(done, longest)}
+    longest = max(len(one.steps) for one in teaching)
+    done = _as_long_and_of_the_kinds([state.shown for state in states_of(teaching)], longest)
+    return {"steps": 40, "episodes": tuple(map(str, episodes)), **done}
 
 
 def as_recorded(demonstrations: Sequence[str | Path], *, hindsight: bool = False) -> dict[str, Any]:
@@ -130,7 +136,8 @@ def as_recorded(demonstrations: Sequence[str | Path], *, hindsight: bool = False
         return {**learned, "recorded_rows": TrainSettings.model_fields["recorded_rows"].default, **_AS_DONE}
     fewest, most = ROWS_OF_SEVERAL
     rows = min(most, max(fewest, round(ROWS_A_STEP * len(states_of(teaching)))))
-    return {**learned, **_AS_DONE, **OF_SEVERAL, "recorded_rows": rows}
+    written = max(learned["max_new_tokens"], OF_SEVERAL["max_new_tokens"])
+    return {**learned, **_AS_DONE, **OF_SEVERAL, "recorded_rows": rows, "max_new_tokens": written}
 
 
 def learned_from(demonstrations: Sequence[str | Path]) -> dict[str, Any]:
@@ -142,7 +149,7 @@ def learned_from(demonstrations: Sequence[str | Path]) -> dict[str, Any]:
         EpisodeError: there are none in one of these folders.
     """
     recordings = load_recordings(demonstrations)
-    done = {shown.action.name for recording in recordings for shown in recording.steps}
+    done = [shown.action for recording in recordings for shown in recording.steps if shown.sayable]
     longest = max(len(recording.steps) for recording in recordings)
     return {
         "steps": 40,
@@ -153,10 +160,13 @@ def learned_from(demonstrations: Sequence[str | Path]) -> dict[str, Any]:
     }
 
 
-def _as_long_and_of_the_kinds(done: Collection[str], longest: int) -> dict[str, Any]:
+def _as_long_and_of_the_kinds(done: Sequence[Action], longest: int) -> dict[str, Any]:
     fields = TrainSettings.model_fields
     known = fields["actions"].default
+    kinds = sorted({one.name for one in done} - {*known, "upload"})
+    texts = [len(getattr(one, name, "")) for one in done for name in ("text", "answer")]
     return {
-        "actions": (*known, *(name for name in sorted(done) if name in KINDS and name not in (*known, "upload"))),
+        "actions": (*known, *(name for name in kinds if name in KINDS)),
         "max_episode_steps": max(fields["max_episode_steps"].default, longest),
+        "max_new_tokens": max(fields["max_new_tokens"].default, max(texts, default=0) + BESIDE_TEXT),
     }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from selfsurf.browser_env.goal.words import bounded
 from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
 
 MOST_LEFT_OUT = 0.5
@@ -24,15 +26,20 @@ class Layout:
     Args:
         rng: what it is drawn from.
         touched: ids of the elements that recorded actions are about: they stay.
-        in_order: ids of those that may have been chosen by their place: what is beside them stays where it is.
+        in_order: ids of those that may have been chosen by their place: what is beside them stays where it is, and so
+            does all text around them, which may tell them apart.
+        said: texts that actions have in common with goal or pages: lines that have them stay.
     """
 
-    def __init__(self, rng: np.random.Generator, touched: Collection[int], in_order: Collection[int]) -> None:
+    def __init__(
+        self, rng: np.random.Generator, touched: Collection[int], in_order: Collection[int], said: Collection[str]
+    ) -> None:
         self._seed = int(rng.integers(2**31))
         self._share = max(0.0, rng.uniform(-MOST_LEFT_OUT / 2, MOST_LEFT_OUT))
         self._as_it_was = bool(rng.random() >= OTHER_ORDER)
         self._touched = frozenset(touched)
         self._in_order = frozenset(in_order)
+        self._said = re.compile("|".join(map(bounded, said)) or r"(?!)", re.IGNORECASE)
 
     def arranged(self, dom: str) -> str:
         """Return the outline as it is in this arrangement."""
@@ -45,8 +52,9 @@ class Layout:
                 blocks[-1].append(line)
             else:
                 blocks.append([line])
-        kept = [block for block in blocks if not self._left_out(block)]
-        if not (self._as_it_was or any(line.id in self._in_order for line in lines)):
+        by_place = any(line.id in self._in_order for line in lines)
+        kept = [block for block in blocks if not self._left_out(block, by_place)]
+        if not (self._as_it_was or by_place):
             kept.sort(key=lambda block: self._drawn(f"place of {_name(block)}"))
             used = iter([block for block in blocks if self._is_used(block)])
             kept = [next(used) if self._is_used(block) else block for block in kept]
@@ -56,9 +64,11 @@ class Layout:
         """Is one of the recorded actions about it? What is used stays in its order: a form is filled in downwards."""
         return any(line.id in self._touched for line in block)
 
-    def _left_out(self, block: Sequence[OutlineLine]) -> bool:
+    def _left_out(self, block: Sequence[OutlineLine], by_place: bool) -> bool:
         head = block[0]
         if len(block) > 1 or head.id in self._touched or head.text.startswith(_PART_OF_OTHERS):
+            return False
+        if (by_place and head.id is None) or self._said.search(head.text):
             return False
         return self._drawn(_name(block)) < self._share
 

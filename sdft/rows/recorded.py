@@ -45,7 +45,7 @@ class Recorded:
 
     def __init__(self, recordings: Sequence[Recording], policy: LocalPolicy, settings: TrainSettings) -> None:
         self._other_words = OTHER_WORDS if len({one.goal for one in recordings}) == 1 else OF_SEVERAL
-        self._steps = [(one, index) for one in recordings for index in range(len(one.steps))]
+        self._steps = [(one, index) for one in recordings for index, shown in enumerate(one.steps) if shown.sayable]
         self._policy = policy
         self._settings = settings
         self._agent = cast(Demonstrator, make_agent(policy, settings, sampling=False, kind=Demonstrator))
@@ -60,7 +60,7 @@ class Recorded:
             number: of the batch, from 0; the same batch has the same rows.
             count: how many.
         """
-        places = range(number * count, (number + 1) * count)
+        places = range(number * count, (number + 1) * count) if self._steps else ()
         results = [self._varied(place) for place in places]
         taught: Any = {"teacher_sees": self._settings.teacher_sees, "labels": self._settings.labels}
         return samples_of(results, self._policy, self._lessons, **taught)

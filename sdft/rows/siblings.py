@@ -43,7 +43,12 @@ def traded(recording: Recording, texts: Sequence[str], rng: np.random.Generator)
     return found
 
 
-def _choices(shown: Shown) -> Iterator[tuple[str, list[str]]]:
+def choosable(shown: Shown) -> list[str]:
+    """Return the names of all that might have been chosen at a step."""
+    return [name for chosen, others in _choices(shown, most=None) for name in (chosen, *others)]
+
+
+def _choices(shown: Shown, most: int | None = NEAREST) -> Iterator[tuple[str, list[str]]]:
     """What an action chose, and what it might have chosen."""
     action: Any = shown.action
     elements = {one["id"]: one for one in shown.observation["elements"]}
@@ -57,7 +62,7 @@ def _choices(shown: Shown) -> Iterator[tuple[str, list[str]]]:
         order = [*elements]
         alike = [one for one in order if elements[one]["role"] == element["role"] and one != action.id]
         alike.sort(key=lambda one: abs(order.index(one) - order.index(action.id)))
-        yield element["name"], [elements[one]["name"] for one in alike[:NEAREST]]
+        yield element["name"], [elements[one]["name"] for one in alike[:most]]
 
 
 def _overlap(text: str, other: str) -> bool:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from selfsurf.agents.agent import Act
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.agents.prompt.outlines import Outlines
+from selfsurf.agents.reply.compact import as_written
 from selfsurf.agents.roles.proposer import REJECTED
 from selfsurf.agents.roles.task import rejected_in
 from selfsurf.browser_env import Action, ActionError, Observation, Outcome
@@ -59,9 +60,14 @@ class StoredStep:
     rejected: str = ""
     """What a verifier missed where it rejected that all was done: then nothing was done in this step."""
 
-    @property
+    @cached_property
     def shown(self) -> Action | None:
-        """The action that was done at this page; None where it did not work, or was none."""
+        """The action that was done at this page; None where it did not work, or was none that a reply can say."""
+        return self.done if self.done is not None and as_written(self.done, self.observation) is not None else None
+
+    @property
+    def done(self) -> Action | None:
+        """The same, whether or not a reply can say it."""
         first = self.actions[0]
         return None if self.error or self.rejected or isinstance(first, str) else first
 
@@ -99,8 +105,11 @@ class StoredEpisode:
 
     @property
     def recording(self) -> Recording:
-        """What it shows, step by step."""
-        shown = ((step.observation, self.teaches(index)) for index, step in enumerate(self.steps))
+        """What it shows, step by step; of a solved one also what was done that no reply can say."""
+        shown = (
+            (step.observation, self.teaches(index) or (step.done if self.solved else None))
+            for index, step in enumerate(self.steps)
+        )
         steps = tuple(Shown(seen, action) for seen, action in shown if action is not None)
         return Recording(self.env_id, self.goal, self.seed, steps)
 
@@ -178,6 +187,8 @@ class Stored:
         said = ["1 episode, " + ("" if solved else "not ") + "solved"] * (count == 1)
         said = said or [f"{count} episodes, {solved} of them solved"]
         said += [f"{earned} not solved, but with steps that earned a reward"] * bool(earned)
+        unsaid = sum(step.done is not None and step.shown is None for one in self.episodes for step in one.steps)
+        said += [f"{unsaid} step{'s' * (unsaid != 1)} that no reply can say, such as an upload"] * bool(unsaid)
         said += [f"left out {folder}: {why.removesuffix('.')}" for folder, why in self.left_out.items()]
         text = "; ".join(said) + "."
         return "".join(one if one.isprintable() else "\ufffd" for one in text)  # names may hold anything
@@ -345,7 +356,7 @@ def _step(record: dict[str, Any], seen: Observation) -> StoredStep:
         raise EpisodeError(f"the roles of step {record['step']} are not as the format has them") from None
     return StoredStep(
         observation=seen,
-        actions=tuple(map(_action, record["actions"])) if claim is None else claim[:1],
+        actions=tuple(_action(one, seen) for one in record["actions"]) if claim is None else claim[:1],
         reward=record["reward"],
         error=record["error"],
         completion=None if last is None else _completion(last),
@@ -360,9 +371,11 @@ def _completion(reply: dict[str, Any]) -> Completion:
     return Completion(reply["text"], [], [], [], None, "eos", thinking=reply["thinking"])
 
 
-def _action(entry: dict[str, Any]) -> Act:
+def _action(entry: dict[str, Any], seen: Observation) -> Act:
+    """What was done, as a reply says it if one can."""
     try:
-        return recorded_action(entry)
+        action = recorded_action(entry)
+        return as_written(action, seen) or action
     except ActionError:
         return str(entry.get("unreadable", ""))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +17,11 @@ import numpy as np
 
 from selfsurf.browser_env import Action
 from selfsurf.browser_env.goal.words import bounded, texts_of_goal
-from selfsurf.browser_env.observe.outline import parse_line, parse_outline
+from selfsurf.browser_env.observe.outline import OutlineLine, parse_line, parse_outline
 from selfsurf.sdft.rows.fields import exchanged
 from selfsurf.sdft.rows.labels import Label, other_labels
 from selfsurf.sdft.rows.layout import Layout
-from selfsurf.sdft.rows.siblings import traded
+from selfsurf.sdft.rows.siblings import choosable, traded
 from selfsurf.sdft.teacher.recording import Recording, Shown
 
 FROM_ONE = 0.5
@@ -37,6 +37,7 @@ REAL_WORDS = 0.5
 """How often another word is one of the pages' own, and not one that means nothing."""
 
 _WORD = re.compile(r"[^\W\d_]{3,}|\d+")
+_STRUCTURE = re.compile(r" level=\d+$")
 _CONSONANTS, _VOWELS = "bcdfghklmnprstvwz", "aeiou"
 
 Text = Callable[[str], str]
@@ -50,12 +51,12 @@ def varied(recording: Recording, rng: np.random.Generator, *, words: bool = True
         rng: what is drawn from.
         words: draw other words, too.
     """
-    text = _replacing(_spoken(recording, rng) if words else {})
+    text = _replacing(*(_spoken(recording, rng) if words else ({}, ())))
     if rng.random() < OTHER_FIELDS:
         recording = exchanged(recording, rng)
     labels = _other_labels(recording, rng) if words else {}
     touched = {number for one in recording.steps for number in _numbers(one.action).values()}
-    layout = Layout(rng, touched, _by_place(recording))
+    layout = Layout(rng, touched, _by_place(recording), spoken_of(recording))
     observations = [_laid_out(one.observation, layout) for one in recording.steps]
     ids = _other_ids(observations, rng)
     steps = tuple(
@@ -65,11 +66,15 @@ def varied(recording: Recording, rng: np.random.Generator, *, words: bool = True
     return replace(recording, goal=text(recording.goal), steps=steps)
 
 
-def _spoken(recording: Recording, rng: np.random.Generator) -> dict[str, str]:
-    """Return other texts for those that stand in the goal, and for those that they take the places of."""
-    texts = shared_texts(recording)
+def _spoken(recording: Recording, rng: np.random.Generator) -> tuple[dict[str, str], Collection[str]]:
+    """Return other texts for those that goal and actions share, and for those that they take the places of.
+
+    With them comes which of them are replaced in any case and number.
+    """
+    texts, loose = spoken_of(recording), inflected_texts(recording)
     others = traded(recording, texts, rng)
-    return {**_other_words([text for text in texts if text not in others], _vocabulary(recording), rng), **others}
+    drawn = _other_words([text for text in texts if text not in others], _vocabulary(recording), rng)
+    return {**drawn, **others}, {*loose, *(other for chosen, other in others.items() if chosen in loose)}
 
 
 def _other_labels(recording: Recording, rng: np.random.Generator) -> dict[Label, str]:
@@ -79,12 +84,51 @@ def _other_labels(recording: Recording, rng: np.random.Generator) -> dict[Label,
         for element in one.observation["elements"]
         if element["id"] in _numbers(one.action).values()
     ]
-    return other_labels(touched, shared_texts(recording), lambda: _word(int(rng.integers(3, 9)), rng), rng)
+    return other_labels(touched, spoken_of(recording), lambda: _word(int(rng.integers(3, 9)), rng), rng)
 
 
 def shared_texts(recording: Recording) -> list[str]:
     """Return what was typed, chosen or clicked that stands in the goal, word for word."""
     return texts_of_goal(recording.goal, ((one.action, one.observation["elements"]) for one in recording.steps))
+
+
+def inflected_texts(recording: Recording) -> list[str]:
+    """Return what was chosen that stands in the goal in another case or number: "Mug" where that says "two mugs".
+
+    Buttons are not among them: "Order" is not what "order two mugs" means.
+    """
+    found = []
+    for shown in recording.steps:
+        action: Any = shown.action
+        element = next((one for one in shown.observation["elements"] if one["id"] == getattr(action, "id", None)), None)
+        if element is not None and action.name == "select":
+            found += action.options
+        elif element is not None and action.name == "click" and element["role"] != "button":
+            found.append(element["name"])
+    exact = shared_texts(recording)
+    texts = [text for text in dict.fromkeys(found) if text.strip() and text not in exact]
+    return [text for text in texts if re.search(_in_any_form(text), recording.goal)]
+
+
+def texts_of_pages(recording: Recording) -> list[str]:
+    """Return what was typed or answered that the page, or one before it, had said."""
+    found, said = [], ""
+    for shown in recording.steps:
+        said += "\n" + shown.observation["page_text"]
+        action: Any = shown.action
+        text = action.answer if action.name == "finish" else action.text if action.name in ("fill", "type") else ""
+        if text.strip() and re.search(bounded(text), said):
+            found.append(text)
+    return found
+
+
+def spoken_of(recording: Recording) -> list[str]:
+    """Return what the actions have in common with goal or pages, which another day may differ in."""
+    return list(dict.fromkeys([*shared_texts(recording), *inflected_texts(recording), *texts_of_pages(recording)]))
+
+
+def _in_any_form(text: str) -> str:
+    return rf"(?<!\w)(?i:{re.escape(text)})(?:e?s)?(?!\w)"
 
 
 def _by_place(recording: Recording) -> set[int]:
@@ -121,9 +165,11 @@ def _other_ids(observations: Sequence[Mapping[str, Any]], rng: np.random.Generat
 
 
 def _vocabulary(recording: Recording) -> list[str]:
-    """The words of its pages: real ones, in the user's language."""
+    """The words of its pages: real ones, in the user's language. Not those of the goal and of what may be chosen."""
     pages = {shown.observation["page_text"] for shown in recording.steps}
-    return sorted({word.lower() for page in pages for word in _WORD.findall(page) if word.isalpha()})
+    taken = [recording.goal, *(name for shown in recording.steps for name in choosable(shown))]
+    words = {word.lower() for page in pages for word in _WORD.findall(page) if word.isalpha()}
+    return sorted(words - {word.lower() for text in taken for word in _WORD.findall(text)})
 
 
 def _other_words(texts: Sequence[str], vocabulary: Sequence[str], rng: np.random.Generator) -> dict[str, str]:
@@ -156,12 +202,31 @@ def _number(length: int, rng: np.random.Generator) -> str:
     return "".join(map(str, rng.integers(10, size=length)))
 
 
-def _replacing(spoken: Mapping[str, str]) -> Text:
+def _replacing(spoken: Mapping[str, str], loose: Collection[str]) -> Text:
+    """Return a function that puts others in the places of these texts; of those that are `loose`, in any form."""
     if not spoken:
         return lambda text: text
+    known = {text.lower(): other for text, other in spoken.items() if text in loose}
+
+    def other(match: re.Match[str]) -> str:
+        said = match[0]
+        if said in spoken:
+            return spoken[said]
+        stem = next(said[: len(said) - number] for number in (0, 1, 2) if said[: len(said) - number].lower() in known)
+        new = known[stem.lower()]
+        return (new.upper() if said.isupper() else new.lower() if said.islower() else new) + said[len(stem) :]
+
     longest_first = sorted(spoken, key=len, reverse=True)
-    pattern = re.compile("|".join(map(bounded, longest_first)))
-    return lambda text: pattern.sub(lambda match: spoken[match[0]], text)
+    pattern = re.compile("|".join(_in_any_form(one) if one in loose else bounded(one) for one in longest_first))
+    return lambda text: pattern.sub(other, text)
+
+
+def _container(line: OutlineLine, text: Text) -> str:
+    """A line such as `heading "Cart" level=2` with another name; empty for one that is no such."""
+    named = line._replace(id=0).element if line.id is None and _STRUCTURE.search(line.text) else None
+    if named is None:
+        return ""
+    return str(line._replace(text=str(named._replace(name=text(named.name), value=text(named.value)))))
 
 
 def _numbers(action: Action) -> dict[str, int]:
@@ -192,7 +257,7 @@ def _observation(
         parsed = parse_line(row)
         element = parsed.element if parsed.text.startswith(roles.get(parsed.id, "\n")) else None  # type: ignore[arg-type]
         if element is None:
-            return text(row)
+            return _container(parsed, text) or text(row)
         said = element._replace(name=name(element.role, element.name), value=text(element.value))
         return str(parsed._replace(id=ids[parsed.id], text=str(said)))  # type: ignore[index]
 

@@ -112,7 +112,7 @@ class CheckpointManager(TrainerCallback, ExportableState):
             self.log.remark("not_compared", f"not taken as the best: {failed}")
         wanted = self.settings.stop_at_success
         if wanted is not None and now.success is not None and not reason:
-            self.enough = now.success >= wanted - 1e-9
+            self.enough = comparable(now, self.best) and now.success >= wanted - 1e-9
         self.trainer.note({**now.figures(), "rollbacks": self.rollbacks, "best_step": self.best.step})
         control.should_save = True
         control.should_training_stop |= self.stopped

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from selfsurf.agents.play.job import Result, Step
 from selfsurf.agents.prompt.prompt import DEMONSTRATION, demonstration
-from selfsurf.agents.reply.compact import compact
-from selfsurf.browser_env.actions import Action, FocusTab, Upload
+from selfsurf.agents.reply.compact import as_written, compact
+from selfsurf.browser_env.actions import Action
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,17 @@ def told_action(action: Any, wording: str = DEMONSTRATION) -> Told:
     return Told(demonstration(action, wording), compact(action))
 
 
-def could_give(action: Action, kinds: Collection[str] | None, step: Step) -> bool:
-    """Could a student have given this action: was its kind offered (None: all are), and what it names shown?
+def given(action: Action, kinds: Collection[str] | None, step: Step) -> Action | None:
+    """Return an action as a student could have given it.
 
-    Files never are: training allows none.
+    None where it could not: its kind was not offered (`kinds` of None: all are), what it names was not shown, or no
+    reply says it. Files never are offered: training allows none.
     """
-    if (kinds is not None and action.name not in kinds) or isinstance(action, Upload):
-        return False
-    if isinstance(action, FocusTab):
-        tabs = step.observation["tabs"]
-        return action.index < len(tabs) and not tabs[action.index]["active"]
-    ids = {getattr(action, name, None) for name in ("id", "from_", "to")}
-    return {id for id in ids if isinstance(id, int)} <= step.decision.visible_ids
+    written = as_written(action, step.observation)
+    if written is None or (kinds is not None and action.name not in kinds):
+        return None
+    ids = {getattr(written, name, None) for name in ("id", "from_", "to")}
+    return written if {id for id in ids if isinstance(id, int)} <= step.decision.visible_ids else None
 
 
 class Context:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from selfsurf.agents.play.job import Result
 from selfsurf.browser_env.actions import parse_action
 from selfsurf.envs_registry import task_of
-from selfsurf.sdft.teacher.context import Context, Told, could_give, told_action
+from selfsurf.sdft.teacher.context import Context, Told, given, told_action
 
 
 class Oracle(Context):
@@ -33,10 +33,8 @@ class Oracle(Context):
         view = step.privileged
         if view is None:
             return None
-        action = parse_action(view["action"])
-        if not could_give(action, self._kinds, step):
-            return None
-        return told_action(action, self.wording)
+        action = given(parse_action(view["action"]), self._kinds, step)
+        return None if action is None else told_action(action, self.wording)
 
 
 class Done(Oracle):

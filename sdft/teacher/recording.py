@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from selfsurf.agents.play.job import Result, Step
 from selfsurf.agents.prompt.outlines import Outlines
+from selfsurf.agents.reply.compact import as_written
 from selfsurf.agents.roles.task import rejected_in
 from selfsurf.browser_env import Action, ActionError
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
@@ -45,6 +46,12 @@ class Shown:
     observation: Mapping[str, Any]
     """`url` and `elements` at least."""
     action: Action
+    """As a reply says it, if one can (`as_written`)."""
+
+    @property
+    def sayable(self) -> bool:
+        """Can a reply say the action?"""
+        return as_written(self.action, self.observation) is not None
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,8 @@ def recording_of(episode: Episode) -> Recording:
         if record["error"] or rejected_in((record["decision"] or {}).get("roles", ())):
             continue
         with suppress(ActionError):
-            steps += [Shown(seen, recorded_action(action)) for action in record["actions"]]
+            done = map(recorded_action, record["actions"])
+            steps += [Shown(seen, as_written(action, seen) or action) for action in done]
     meta = episode.meta
     name = recorded_name(meta, steps[0].observation["url"] if steps else "")
     return Recording(name, meta["goal"], meta["seed"] or 0, tuple(steps))
@@ -126,7 +134,7 @@ def recording_of(episode: Episode) -> Recording:
 def recording_of_result(result: Result) -> Recording:
     """Return an episode of this process, without the steps whose action failed or was none."""
     steps = tuple(
-        Shown({"url": step.observation["url"], "elements": step.observation["elements"]}, step.decision.action)
+        Shown({name: step.observation[name] for name in ("url", "elements", "tabs")}, step.decision.action)  # type: ignore[literal-required]
         for step in result.steps
         if not isinstance(step.decision.action, str) and not step.error
     )

@@ -12,7 +12,14 @@ from typing import Any, Unpack
 
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.measure.agreement import MOST_COMPARED, agreement, agreement_at
-from selfsurf.sdft.measure.heldout import Evaluation, check_heldout, evaluate_heldout, evaluate_states, spread
+from selfsurf.sdft.measure.heldout import (
+    MOST_KNOWN,
+    Evaluation,
+    check_heldout,
+    evaluate_heldout,
+    evaluate_states,
+    spread,
+)  # fmt: skip
 from selfsurf.sdft.mlx.library import mlx_library
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.images import shows_images
@@ -132,7 +139,8 @@ def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
     trainer = run.library.trainer(jobs=state_jobs(settings, states), states=states, recordings=recordings, **about)
     agent = make_agent(trainer.policy, settings, sampling=False, guarded=True)
     kept = done_well(dict.fromkeys(state.episode for state in states), settings.actions)
-    judged, most = held or kept or states, settings.evaluate_seeds
+    judged = held or kept or states
+    most = settings.evaluate_seeds if held else max(settings.evaluate_seeds, MOST_KNOWN)
     _evaluated(run, trainer, partial(evaluate_states, agent=agent, states=judged, most=most, held_out=bool(held)))
     yield trainer
     trainer.policy.forget()

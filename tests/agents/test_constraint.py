@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from selfsurf.agents.reply.compact import compact
+from selfsurf.agents.reply.compact import as_written, compact
 from selfsurf.agents.reply.constraint import Matcher, grammar, ll_tokenizer, token_masks
 from selfsurf.agents.reply.kinds import KINDS, offered
 from selfsurf.agents.reply.parse import parse
-from selfsurf.browser_env.actions import Click, Fill, Select, Type
+from selfsurf.browser_env.actions import Click, Fill, Select, Type, parse_action
 from selfsurf.browser_env.observation import Element, Observation
 
 
@@ -67,6 +67,48 @@ def test_a_reply_can_name_a_field_before_what_goes_into_it(tokenizer: Any, eleme
         assert ('"in":' in reply) is not isinstance(action, Click)
     assert compact(Fill(id=3, text="Ada"), labels=fields) == '{"fill":3,"in":"Full \\"name\\"","text":"Ada"}'
     assert compact(Fill(id=4, text="Ada"), labels=fields) == '{"fill":4,"in":"textbox","text":"Ada"}'
+
+
+@pytest.mark.parametrize(
+    ("done", "written"),
+    [
+        ({"action": "press", "key": "Enter", "id": 3}, {"action": "press", "key": "Enter"}),
+        ({"action": "press", "key": "Enter", "id": 6}, None),  # the focus is elsewhere
+        ({"action": "press", "key": "F2"}, None),
+        ({"action": "scroll", "dy": 437}, {"action": "scroll", "dy": 400}),
+        ({"action": "scroll", "dx": 90}, None),
+        ({"action": "scroll", "dy": 90, "id": 6}, None),
+        ({"action": "wait", "ms": 900}, {"action": "wait"}),
+        ({"action": "click", "id": 6, "reason": "so"}, {"action": "click", "id": 6}),
+        ({"action": "click", "id": 6, "count": 2}, None),
+        ({"action": "click", "x": 1, "y": 2}, None),
+        ({"action": "drag", "from": 3, "to": 6}, {"action": "drag", "from": 3, "to": 6}),
+        ({"action": "drag", "from": [1, 2], "to": 6}, None),
+        ({"action": "fill", "id": 3, "text": ""}, {"action": "fill", "id": 3, "text": ""}),
+        ({"action": "fill", "id": 3, "text": "x" * 201}, None),
+        ({"action": "select", "id": 5, "options": ["A"]}, {"action": "select", "id": 5, "options": ["A"]}),
+        ({"action": "select", "id": 5, "options": ["A", "B"]}, None),
+        ({"action": "upload", "id": 6, "files": ["a.txt"]}, None),
+        ({"action": "focus_tab", "index": 0}, {"action": "focus_tab", "index": 0}),
+        ({"action": "focus_tab", "index": 1}, None),
+        ({"action": "finish", "answer": "417"}, {"action": "finish", "answer": "417"}),
+        ({"action": "back"}, {"action": "back"}),
+    ],
+)
+def test_what_was_done_is_written_as_a_guided_reply_can(
+    tokenizer: Any, element: Callable[..., Element], done: dict[str, Any], written: dict[str, Any] | None
+) -> None:
+    elements = [
+        {**element(3, "textbox", "Name", tag="input"), "states": ("focused",)},
+        element(5, "combobox", "Plan", tag="select", options=("A", "B")), element(6, "button", "Send"),
+    ]  # fmt: skip
+    tabs: Any = [{"url": "", "title": "", "active": active} for active in (False, True)]
+    found = as_written(parse_action(done), {"elements": elements, "tabs": tabs})
+    assert (None if found is None else found.to_dict()) == written
+    if found is not None:
+        ids = tokenizer.encode(compact(found), add_special_tokens=False)
+        masks = token_masks(tokenizer, grammar(elements, KINDS, tabs=tabs), ids)  # type: ignore[arg-type]
+        assert masks[np.arange(len(ids)), ids].all()
 
 
 @pytest.mark.parametrize("label", ['a"b', "back\\slash", "né ✓ 漢字", "it's", "a/b#c", " x ", "}{", "%s {0}"])

@@ -11,6 +11,8 @@ from selfsurf.agents.policy import Message
 from selfsurf.sdft.rollouts import Job, Result, Step
 from selfsurf.sdft.rows.samples import Sample, collate
 
+SEEN: Any = {"elements": [{"id": 1, "role": "button", "name": "Go", "tag": "button", "states": ()}], "tabs": []}
+"""What of an observation tells whether an action can be said."""
 TOLD = {"action": {"action": "click", "id": 1}, "reason": ""}
 GRAMMAR = 'start: "{\\"click\\":" ("1" | "2" | "31") "}"'
 
@@ -32,7 +34,7 @@ def episodes_of(policy: TransformersPolicy, asked: list[list[Message]], **option
     ]
     return [
         Result(
-            Job("it", number), "failed", trainable=True, steps=[Step({}, decision, TOLD, 0.0, {}, {"last_error": ""})]
+            Job("it", number), "failed", trainable=True, steps=[Step(SEEN, decision, TOLD, 0.0, {}, {"last_error": ""})]
         )  # type: ignore[typeddict-item]
         for number, decision in enumerate(decisions)
     ]

@@ -194,9 +194,17 @@ def test_the_best_solves_most_and_forgets_least_and_was_judged_in_most():
     assert not better(evaluation(None), evaluation(None))
 
 
+def test_of_states_where_nothing_is_held_out_a_later_one_that_does_as_much_is_the_best():
+    known = [
+        one.model_copy(update={"held_out": False}) for one in (evaluation(1, 0), evaluation(1, 0, perplexity=10.5))
+    ]
+    assert better(known[1], known[0])
+    assert not better(evaluation(0, 0).model_copy(update={"held_out": False}), known[0])
+
+
 @pytest.mark.parametrize(
     ("first", "then", "stops"),
-    [((1, 1), (1, 1), True), ((1, 1), (1, None), True), ((0, 0), (0, 1), False), ((1, 1), (0, 0), False)],
+    [((1, 1), (1, 1), True), ((1, 1), (1, None), False), ((0, 0), (0, 1), False), ((1, 1), (0, 0), False)],
 )
 def test_the_first_evaluation_that_is_good_enough_ends_a_run(settings, tmp_path, first, then, stops):
     chosen = settings.model_copy(update={"evaluate_every": 2, "stop_at_success": 0.9, "max_rollbacks": 9})

@@ -24,7 +24,7 @@ def episode(*ids):
     """An episode in which the oracle would click these."""
     steps = []
     for number in ids:
-        element = {"id": number, "role": "button", "name": f"B{number}"}
+        element = {"id": number, "role": "button", "name": f"B{number}", "tag": "button", "states": ()}
         observation = {"goal": f"Press B{number}.", "dom": f'[{number}] button "B{number}"', "elements": [element]}
         action = {"action": "click", "id": number}
         steps.append(step_of(observation, action, privileged={"action": action, "reason": ""}))

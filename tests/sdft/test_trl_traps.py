@@ -27,6 +27,7 @@ from selfsurf.sdft.run.processes import check_resumable, check_sharding
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.weights import TEACHER, pairs
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
+from tests.sdft.rows import SEEN
 
 MENDED = "TRL has mended this: what sdft does about it may go"
 LORA = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
@@ -76,7 +77,7 @@ def test_the_teachers_prompt_is_not_cut(tiny_policy: Any, tmp_path: Path) -> Non
     messages = tuple(Message(turn["role"], turn["content"]) for turn in PROMPT)
     (reply,) = tiny_policy.complete([messages], max_new_tokens=2)
     told = {"action": {"action": "click", "id": 1}, "reason": ""}
-    step = Step({}, Decision("", reply, messages, frozenset({1}), "none"), told, 0.0, {}, {"last_error": ""})  # type: ignore[typeddict-item]
+    step = Step(SEEN, Decision("", reply, messages, frozenset({1}), "none"), told, 0.0, {}, {"last_error": ""})  # type: ignore[typeddict-item]
     (row,) = samples_of([Result(Job("it", 0), "failed", trainable=True, steps=[step])], tiny_policy)
     whole = tiny_policy.tokenizer.decode(row.teacher_prompt_ids)
     assert len(row.teacher_prompt_ids) > len(row.prompt_ids) > 100

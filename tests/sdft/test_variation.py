@@ -1,0 +1,101 @@
+"""What another day's page may differ in, on pages written by hand: lists to choose from, answers to be read, alike rows."""
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from selfsurf.browser_env.actions import Click, Fill, Finish
+from selfsurf.browser_env.observe.outline import element_line, parse_outline
+from selfsurf.sdft.rows.variation import varied
+from selfsurf.sdft.teacher.recording import Recording, Shown
+
+SHOP = ("Mug", "Lamp", "Chair", "Clock", "Scarf")
+
+
+def element(id, role, name, value="", tag="a"):
+    return {"id": id, "role": role, "name": name, "value": value, "tag": tag, "states": (), "in_viewport": True}
+
+
+def page(*lines):
+    """An observation of elements and lines of text; its text is all of them."""
+    elements = [line for line in lines if isinstance(line, dict)]
+    rows = [element_line(line) if isinstance(line, dict) else line for line in lines]
+    text = "\n".join(line["name"] if isinstance(line, dict) else line for line in lines)
+    told = {"goal": "", "last_action": "", "last_error": "", "title": "", "url": "http://shop.test/"}
+    lists = {"messages": [], "tabs": [], "events": []}
+    return {**told, **lists, "dom": "\n".join(rows), "page_text": text, "elements": elements}
+
+
+def variations(goal, *steps, count=60):
+    recording = Recording("Browser-v0", goal, 0, tuple(Shown({**seen, "goal": goal}, done) for seen, done in steps))
+    return [varied(recording, np.random.default_rng(seed)) for seed in range(count)]
+
+
+def name_of(shown):
+    return next(one["name"] for one in shown.observation["elements"] if one["id"] == shown.action.id)
+
+
+@pytest.mark.parametrize("goal", ["Order three Mugs.", "Order a mug.", "Order the Mug."])
+def test_what_was_chosen_stays_what_the_goal_says_in_any_case_and_number(goal):
+    links = page(*(element(number, "link", name) for number, name in enumerate(SHOP, 1)))
+    others = variations(goal, (links, Click(id=1)))
+    for one in others:
+        (shown,) = one.steps
+        names = Counter(each["name"].lower() for each in shown.observation["elements"])
+        assert re.search(rf"\b{name_of(shown)}(e?s)?\b", one.goal, re.IGNORECASE), (one.goal, name_of(shown))
+        assert set(names.values()) == {1}, "no drawn word is another one's name"
+    chosen = {name_of(one.steps[0]) for one in others}
+    assert chosen & set(SHOP[1:]), "it trades places"
+    assert chosen - set(SHOP), "or has another name"
+
+
+def test_a_value_is_not_put_into_what_only_looks_like_it():
+    field = element(1, "textbox", "Quantity", tag="input")
+    for one in variations("Order 2 of them.", (page('heading "Cart for 2" level=2', field), Fill(id=1, text="2"))):
+        (shown,) = one.steps
+        heading = next((row for row in shown.observation["dom"].split("\n") if row.startswith("heading")), None)
+        assert shown.action.text in one.goal
+        assert heading == f'heading "Cart for {shown.action.text}" level=2'
+
+
+def test_an_answer_that_the_page_said_is_read_from_it():
+    points = page("You have 417 points.", element(1, "link", "Home"), "Thank you")
+    others = variations("How many points are there?", (points, Finish(answer="417")))
+    assert len({one.steps[0].action.answer for one in others}) > 10
+    for one in others:
+        assert f"You have {one.steps[0].action.answer} points." in one.steps[0].observation["dom"]
+
+
+def test_what_tells_alike_buttons_apart_is_not_left_out():
+    rows = [line for number, name in enumerate(SHOP, 1) for line in (name, element(number, "button", "Add"))]
+    for one in variations("Put the Lamp into the cart.", (page("News", *rows), Click(id=2))):
+        lines = parse_outline(one.steps[0].observation["dom"])
+        place = next(at for at, line in enumerate(lines) if line.id == one.steps[0].action.id)
+        assert lines[place - 1].text == "Lamp"
+
+
+def test_fields_change_places_with_those_of_their_role():
+    fields = [
+        element(1, "textbox", "City", tag="input"), element(2, "spinbutton", "Pieces", tag="input"),
+        element(3, "textbox", "Note", tag="input"), element(4, "textbox", "Password", tag="input"),
+    ]  # fmt: skip
+    typed = ["Oslo", "3", "soon", "secret"]
+    steps = []
+    for place, text in enumerate(typed):
+        values = [*typed[:place], *[""] * (4 - place)]
+        shown = [{**one, "value": value} for one, value in zip(fields, values, strict=True)]
+        if place == 3:
+            steps.append((page(*shown), Fill(id=4, text=text)))
+            shown = [*shown[:3], {**shown[3], "value": "••••••"}]
+            steps.append((page(*shown), Finish()))
+        else:
+            steps.append((page(*shown), Fill(id=place + 1, text=text)))
+    orders = set()
+    for one in variations("Fill it in.", *steps):
+        first = [(each["role"], each["name"]) for each in one.steps[0].observation["elements"]]
+        assert first[1][0] == "spinbutton"
+        assert "Pieces" in first[1][1] or first[1][1] not in ("City", "Note", "Password")
+        orders.add(tuple(name for _, name in first if name in ("City", "Note")))
+    assert {("City", "Note"), ("Note", "City")} <= orders
