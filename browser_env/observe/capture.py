@@ -185,9 +185,10 @@ class _Capture:
     async def _in_frame(self, page_time: PageTime) -> bool:
         """The same, with the pass while the picture of the frame is made: what is asked in a frame comes after it.
 
-        The page's time stands still meanwhile. Only a first picture may be of a later frame.
+        The page's time stands still meanwhile. The picture may be of a later frame if it is the page's first, or if one
+        was being drawn already.
         """
-        tab, handle, frames = self.tab, self.tab.main.handle, page_time.frames
+        tab, handle, frames, drawing = self.tab, self.tab.main.handle, page_time.frames, page_time.drawing
         picture = page_time.picture(page_time.frame)
         looking: asyncio.Future[tuple[dict[str, Any], None]] | None = None
         try:
@@ -204,7 +205,7 @@ class _Capture:
             if looking is not None:
                 looking.cancel()
         self.raw = with_told(raw, self.raw)
-        return bool(raw["still"]) and tab.main.handle == handle and frames == 1
+        return bool(raw["still"]) and tab.main.handle == handle and frames == 1 and not drawing
 
     async def _after_frames(self, settling: Settling) -> bool:
         """Wait for quiet frames, then run the pass; return whether nothing is pending."""

@@ -126,6 +126,8 @@ class PageTime:
         """Milliseconds that the frames' time is ahead of the renderer's, since it must not go back."""
         self.frames = 0
         """How many were drawn."""
+        self.drawing = False
+        """Is one being drawn?"""
         self._drawn_at = 0
         """The compositor's time of the last frame, in ticks."""
         self.last_frame = 0.0
@@ -457,6 +459,7 @@ class PageTime:
                 return {}
             self.last_frame = time.monotonic()
             self.frames += 1
+            self.drawing = True
             drawn = asyncio.ensure_future(self.session.send("HeadlessExperimental.beginFrame", params))
             opened = asyncio.ensure_future(self._opened.wait())
             await asyncio.wait({drawn, opened}, timeout=DRAWN, return_when=asyncio.FIRST_COMPLETED)
@@ -468,6 +471,7 @@ class PageTime:
                 with contextlib.suppress(Error):
                     await self.session.send("Browser.crashGpuProcess")
                 await asyncio.wait({drawn}, timeout=ENDING)
+        self.drawing = False
         if not drawn.done():
             drawn.cancel()
             return {}
