@@ -117,8 +117,7 @@ def _composed(name: str, options: dict[str, Any]) -> Agent:
     around: Any = load_class(COMPOSED[name])
     backend = backend_of(name, {"policy": options.pop("policy", None)})
     own = {key: options.pop(key) for key in inspect.signature(around).parameters if key in options}
-    if not options.get("adapter"):
-        options = {**around.defaults(policy_class(backend)), **options}
+    options = {**around.defaults(policy_class(backend), trained=bool(options.get("adapter"))), **options}
     made: Agent = around(make(backend, **options), **own)
     return made
 

@@ -69,10 +69,13 @@ class GraphAgent(DecidingAgent):
         self._outlines: dict[int, Outlines] = {}
 
     @classmethod
-    def defaults(cls, policy: Any) -> dict[str, Any]:
-        """Return the options of its agent unless others are given, around a policy of this class."""
-        takes = inspect.signature(policy).parameters
-        return {"guards": list(GUARDS), **({"tools": "kinds"} if "tools" in takes else {})}
+    def defaults(cls, policy: Any, *, trained: bool = False) -> dict[str, Any]:
+        """Return the options of its agent unless others are given, around a policy of this class.
+
+        One with a `trained` adapter replies as it has learned to.
+        """
+        tools = "tools" in inspect.signature(policy).parameters and not trained
+        return {"guards": list(GUARDS), **({"tools": "kinds"} if tools else {})}
 
     @property
     def policy(self) -> Policy:

@@ -62,9 +62,12 @@ class TaskExecutor(DecidingAgent):
     """The kinds of actions that its agent is offered, unless it is told others."""
 
     @classmethod
-    def defaults(cls, policy: Any) -> dict[str, Any]:
-        """Return the options of its agent unless others are given, around a policy of this class."""
-        return {"actions": cls.actions}
+    def defaults(cls, policy: Any, *, trained: bool = False) -> dict[str, Any]:
+        """Return the options of its agent unless others are given, around a policy of this class.
+
+        With a `trained` adapter, whose actions are its own, it can claim to be done besides.
+        """
+        return {"more_actions": ["finish"]} if trained else {"actions": cls.actions}
 
     def __init__(
         self,

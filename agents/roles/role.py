@@ -7,7 +7,8 @@ grammar or a schema where the model is kept to one, as a tool's call or as JSON 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from pydantic import BaseModel
@@ -16,6 +17,7 @@ from selfsurf.agents.llm_agent import SMALL
 from selfsurf.agents.policy import Completion, Message, Policy, PolicyError
 from selfsurf.agents.prompt.fit import Aside, Shown, compose
 from selfsurf.agents.prompt.prompt import Budget, Turn
+from selfsurf.agents.prompt.tokens import cut
 from selfsurf.agents.prompt.vision import picture
 from selfsurf.agents.reply.schema import thoughtful
 from selfsurf.agents.reply.thought import thought_in
@@ -144,7 +146,8 @@ class BaseRole:
             min(limit for limit in limits if limit is not None), policy.count_prompt_tokens, policy.count_tokens
         )
         heading = f"Page: {visible(' '.join(obs['title'].split()))}\nAddress: {obs['url'][:300]}"
-        asides = [Aside("history", text)] if (text := _done(task)) else []
+        done = _done(task)
+        asides = [Aside("history", _told(done), partial(_latest, done))] if done else []
         if obs["last_error"]:
             asides.append(Aside("error", f"The last action failed: {obs['last_error']}"))
         first = [*self.question(task), *([turn.picture.note] if turn.picture else [])]
@@ -153,16 +156,26 @@ class BaseRole:
         ).messages
 
 
-def _done(task: RoleTask) -> str:
-    """The last steps, a line each."""
-    proposals = {id(one): one for step in task.history for one in step.proposals}
+def _told(lines: Sequence[str]) -> str:
+    return "\n".join(["Steps so far:", *lines])
+
+
+def _latest(lines: Sequence[str], limit: int, count: Callable[[str], int]) -> str:
+    """As many of the last lines as fit."""
+    kept = next((lines[first:] for first in range(len(lines)) if count(_told(lines[first:])) <= limit), ())
+    return _told(kept) if kept else cut(_told(lines[-1:]), limit, count)
+
+
+def _done(task: RoleTask) -> list[str]:
+    """The proposer's last steps, a line each; of a verdict the rejected claim's line says all."""
+    proposals = {id(step.proposals[0]): step.proposals[0] for step in task.history}
     lines = []
     for one in proposals.values():
         for call, result in zip(one.calls, one.results, strict=False):
             given = json.dumps({result.tool: call.model_dump(mode="json", exclude_defaults=True)}, ensure_ascii=False)
             on = f" {result.on}" if result.on else ""
             lines.append(f"{one.role}: {given}{on}{'' if result.ok else f' (failed: {result.said})'}")
-    return "\n".join(["Steps so far:", *lines[-STEPS:]]) if lines else ""
+    return lines[-STEPS:]
 
 
 def _grammar(schema: dict[str, Any]) -> str:

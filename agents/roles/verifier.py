@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from selfsurf.agents.adapters.identity import check_peft
 from selfsurf.agents.adapters.prompt import read_prompt
 from selfsurf.agents.policy import Completion, Conversation, Policy
 from selfsurf.agents.roles.role import BaseRole
@@ -99,11 +100,22 @@ def trained_policy(policy: Policy, adapter: str | Path) -> Policy:
         FileNotFoundError: there is no adapter.
         ValueError: it was not trained to verify, or the policy can't change its adapter.
     """
-    folder = Path(adapter).expanduser()
     if not hasattr(policy, "use_adapters"):
         raise ValueError("verifier_adapter is for a model in this process, by transformers: leave it out.")
+    adapted: Any = _Adapted(policy, check_trained(adapter))
+    return adapted  # type: ignore[no-any-return]
+
+
+def check_trained(adapter: str | Path) -> Path:
+    """Return the folder of an adapter that was trained to verify.
+
+    Raises:
+        FileNotFoundError: there is no adapter.
+        ValueError: it was not.
+    """
+    folder = Path(adapter).expanduser()
+    check_peft(folder)
     prompt = read_prompt(folder)
     if prompt is None or prompt.role != "verifier":
         raise ValueError(f"{folder} was not trained to verify: train --verifier makes an adapter that was.")
-    adapted: Any = _Adapted(policy, folder)
-    return adapted  # type: ignore[no-any-return]
+    return folder

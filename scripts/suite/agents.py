@@ -38,12 +38,17 @@ def agent_about(agent: Any, options: dict[str, Any]) -> dict[str, Any]:
 
         folder = local_folder(model)
         about["model_sha256"] = folder_hash(folder) if folder else None
-    if about["adapter"]:
-        digest = hashlib.sha256()
-        for file in sorted(Path(about["adapter"]).glob("*.safetensors")):
-            digest.update(file.read_bytes())
-        about["adapter_sha256"] = digest.hexdigest()
+    for name, folder in (("adapter", about["adapter"]), ("verifier_adapter", options.get("verifier_adapter"))):
+        if folder:
+            about[f"{name}_sha256"] = _weights_hash(Path(folder))
     return about
+
+
+def _weights_hash(adapter: Path) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(adapter.expanduser().glob("*.safetensors")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def maker_of(agent: Any, options: dict[str, Any]) -> Callable[[], Decider]:

@@ -179,3 +179,7 @@ def _check_model(backend: str, options: dict[str, Any]) -> None:
     model = options.get("model", default)
     model_files.check(model)
     check_base_on_disk(adapter, model)
+    if verifier := options.get("verifier_adapter"):
+        from selfsurf.agents.roles.verifier import check_trained
+
+        check_base_on_disk(check_trained(verifier), model)

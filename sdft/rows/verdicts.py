@@ -1,7 +1,7 @@
 """Rows that teach a verifier: claims that episodes whose outcome is known would have borne out, or not.
 
-Of each episode it is the claim at its end, true where it was solved, and of a solved one a claim too early as well, at
-a step drawn: what was missing there is what was done next.
+Of each episode it is the claim at its end, true where it was solved, and a claim too early, at a step drawn: what was
+missing there is, in a solved one, what was done next.
 """
 
 from __future__ import annotations
@@ -45,6 +45,14 @@ class Claim:
         return isinstance(self.verdict, Accept)
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """Two claims of a task, a true one and another."""
+
+    env_id: str
+    claims: tuple[Claim, Claim]
+
+
 def claims_of(episodes: Iterable[StoredEpisode], rng: np.random.Generator) -> list[Claim]:
     """Return the claims of episodes that somebody judged; of those that the infrastructure failed there are none.
 
@@ -63,25 +71,30 @@ def claims_of(episodes: Iterable[StoredEpisode], rng: np.random.Generator) -> li
             verdict: Tool = Accept(reason="the goal is reached") if one.solved else Reject(missing=MISSED)
             found.append(Claim(one.env_id, _claimed(one, claimed), verdict))
         early = [index for index in range(claimed) if one.steps[index].shown is not None]
-        if one.solved and early:
+        if early:
             index = int(rng.choice(early))
             step = one.steps[index]
-            missing = describe(cast(Action, step.shown), step.observation)[:SHORT]
+            missing = describe(cast(Action, step.shown), step.observation)[:SHORT] if one.solved else MISSED
             found.append(Claim(one.env_id, _claimed(one, index), Reject(missing=missing), early=True))
     return found
 
 
 def balanced(claims: Sequence[Claim], most: int, rng: np.random.Generator) -> list[Claim]:
-    """Return as many true claims as others, evenly over the tasks, in an order that is drawn.
+    """Return as many true claims as others of each task, evenly over the tasks, in an order that is drawn.
+
+    Were there tasks with claims of one kind only, the goal alone would tell which are true.
 
     Args:
         claims: from which they are drawn.
         most: how many, of both kinds together.
         rng: draws them.
     """
-    kinds = [[one for one in claims if one.true == true] for true in (True, False)]
-    each = min(most // 2, *map(len, kinds))
-    chosen = [one for kind in kinds for one in choose(kind, each, rng)]
+    by_task: dict[str, tuple[list[Claim], list[Claim]]] = {}
+    for index in rng.permutation(len(claims)):
+        true, others = by_task.setdefault(claims[index].env_id, ([], []))
+        (true if claims[index].true else others).append(claims[index])
+    pairs = [_Pair(task, pair) for task, kinds in sorted(by_task.items()) for pair in zip(*kinds, strict=False)]
+    chosen = [one for pair in choose(pairs, most // 2, rng) for one in pair.claims]
     return [chosen[index] for index in rng.permutation(len(chosen))]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import EpisodeError
+from selfsurf.sdft.rows.samples import Sample
 from selfsurf.sdft.rows.stored import load_stored
 from selfsurf.sdft.rows.verdicts import balanced, claims_of, verdict_rows
 from selfsurf.sdft.run.processes import check_alone
@@ -25,8 +26,13 @@ def collect_verdicts(settings: TrainSettings, policy: TransformersPolicy, path: 
         EpisodeError: no episode was judged solved, or there is no claim that is not true.
     """
     rng = np.random.default_rng(settings.seed)
-    claims = claims_of(load_stored(settings.episodes).episodes, rng)
-    rows = verdict_rows(balanced(claims, settings.steps * settings.max_rows, rng), policy)
+    episodes, count = load_stored(settings.episodes).episodes, settings.steps * settings.max_rows
+    rows: list[Sample] = []
+    while len(rows) < count:  # again, where there are few, at other steps that are too early
+        claims = claims_of(episodes, rng)
+        if not (some := balanced(claims, count - len(rows), rng)):
+            break
+        rows += verdict_rows(some, policy)
     if not rows:
         raise EpisodeError(
             f"{', '.join(settings.episodes)}: a verifier learns from claims that are true and from others, and of "
