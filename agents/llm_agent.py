@@ -20,7 +20,6 @@ from selfsurf.agents.options import Amount, Count
 from selfsurf.agents.policy import Completion, Conversation, Message, Policy, PolicyError
 from selfsurf.agents.prompt.examples import Example
 from selfsurf.agents.prompt.named import AUTO, PromptName, writer_of
-from selfsurf.agents.prompt.outlines import Outlines
 from selfsurf.agents.prompt.prompt import (
     DEMONSTRATION,
     LISTED_DEMONSTRATION,
@@ -38,6 +37,7 @@ from selfsurf.agents.reply.schema import action_schema, thoughtful
 from selfsurf.agents.reply.thought import thought_in
 from selfsurf.agents.sequence import Rest
 from selfsurf.browser_env import Action, Observation
+from selfsurf.browser_env.observe.outlines import Outlines
 
 if TYPE_CHECKING:
     from selfsurf.agents.prompt.prompt import PromptWriter

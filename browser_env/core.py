@@ -120,10 +120,13 @@ class EnvCore(Reports):
 
     async def reset_or_fail(self, seed: int) -> StepResult:
         """Start an episode within a step, for autoreset: a failure becomes an `env_error`, not an exception."""
-        start = time.perf_counter()
+        start, last = time.perf_counter(), self.observation
         try:
             observation, info = await self.reset(seed)
         except EnvError as error:
+            if last is None:
+                raise
+            self.observation = last  # to be reported with
             self._ended = self._env_error("", error, start)
             return copy.deepcopy(self._ended)
         return observation, 0.0, False, False, info
@@ -418,8 +421,7 @@ class EnvCore(Reports):
                 self._say(action.text)
             case AskUser():
                 self._say(action.question)
-                user = self.settings.user
-                if user is None:
+                if (user := self.settings.user) is None:
                     raise ActionError("Nobody is there to answer; decide yourself.")
                 program = None if user == LATER else Program(lambda: user(action.question), name="user")
                 raise Asks(Question("question", action.question, action, program=program))
@@ -443,7 +445,7 @@ class EnvCore(Reports):
         """Carry out an action on the page. `allowed`: the risk that a person has agreed to."""
         assert self.observation is not None
         targets = Targets(session, self.foreign, self.observation["elements"])
-        action = await resolved(targets, action)
+        self.episode.last_action = action = await resolved(targets, action)
         await self._confirmer.check(targets.tab, action, self.observation, self.foreign, allowed)
         filled = await self._with_secrets(targets.tab, action)
         return await perform(targets, filled, at_once=filled is not action)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import difflib
-import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Self, TypeVar
+from weakref import WeakSet
 
 import gymnasium as gym
 import numpy as np
@@ -38,9 +39,13 @@ from selfsurf.browser_env.session.runtime import BrowserSpec, HoldsTime, runtime
 from selfsurf.browser_env.session.stealth import STEALTH_SWITCHES
 from selfsurf.browser_env.settings import ObsMode, Settings, check_options
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
+from selfsurf.browser_env.step_limit import checked_limit, step_limit
 from selfsurf.browser_env.task import ClockKind, SoFar, Task, Viewport, as_task, check_address
 
 T = TypeVar("T")
+
+_CORES: WeakSet[EnvCore] = WeakSet()
+"""Those of this process."""
 
 
 def make_core(
@@ -122,6 +127,8 @@ def make_core(
         raise ValueError("Give either task=, or start_url= and goal=, not both.")
     check_dialogs(dialogs)
     task = Task(start_url=start_url, goal=goal) if task is None else as_task(task)
+    if any(core.task is task for core in _CORES):  # it keeps one episode's state, and has an environment already
+        task = copy.deepcopy(task)
     session = session or SessionOptions()
     holds_time = _holds_time(clock, task, session, deterministic)
     for name, password in session.passwords.items():
@@ -146,7 +153,8 @@ def make_core(
         deterministic=deterministic,
     )
     width, height = viewport or task.viewport
-    return EnvCore(task, settings, (int(width), int(height)))
+    _CORES.add(core := EnvCore(task, settings, (int(width), int(height))))
+    return core
 
 
 def _holds_time(clock: ClockKind | None, task: Task, session: SessionOptions, deterministic: bool) -> HoldsTime:
@@ -236,7 +244,7 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         """
         super().reset(seed=seed)
         configure(self.core, options)
-        self.core.max_steps = _step_limit() or self.core.task.max_steps
+        self.core.max_steps = step_limit() or self.core.task.max_steps
         return runtime().run(self.core.reset(self._seeds.next(seed, self.np_random)))
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -327,22 +335,6 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
             runtime().run(self.core.close(), timeout=30)
 
 
-def _step_limit() -> int | None:
-    """Return the limit of the `TimeLimit` wrapper through which `reset` was called, if any.
-
-    Gymnasium keeps `max_episode_steps` in that wrapper and doesn't pass it to the environment, nor can a wrapper of
-    ours enclose it (Gymnasium rejects additional wrappers for environments with a native vector entry point). The
-    wrapper is on the call stack, however, and `info["outcome"]` must tell a timeout from a running episode.
-    """
-    frame = inspect.currentframe()
-    while frame is not None:
-        caller = frame.f_locals.get("self")
-        if isinstance(caller, gym.wrappers.TimeLimit):
-            return int(caller._max_episode_steps)
-        frame = frame.f_back
-    return None
-
-
 class AsyncBrowserEnv(Remade):
     """`BrowserEnv` with coroutines. It may be used from any event loop, and with `async with`.
 
@@ -366,7 +358,7 @@ class AsyncBrowserEnv(Remade):
         else:
             self.core = make_core(*args, **options)
             self.core.max_steps = self.core.task.max_steps
-        self.core.max_steps = max_episode_steps or self.core.max_steps
+        self.core.max_steps = checked_limit(max_episode_steps, self.core.max_steps)
         self.observation_space = observation_space(self.core.viewport, self.core.settings.view.screenshot)
         self.action_space = ActionSpace(self.core.viewport)
         self._seeds = Seeds(seeds)

@@ -71,6 +71,7 @@ class Scoring:
 
     async def _verdict(self) -> Score:
         tab = self._session.active
+        self._episode.requests = self._session.calls.so_far()
         try:
             if self._task.verdict is not None and type(self._task).score is Task.score:
                 read = await self._in_time(evaluated(tab, self._task.verdict))

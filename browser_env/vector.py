@@ -22,6 +22,7 @@ from selfsurf.browser_env.remade import Remade
 from selfsurf.browser_env.seeds import Seeds
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
+from selfsurf.browser_env.step_limit import checked_limit
 from selfsurf.browser_env.task import Task
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.cores = _cores(num_envs, tasks, args, options)
         for core in self.cores:
-            core.max_steps = max_episode_steps or core.max_steps
+            core.max_steps = checked_limit(max_episode_steps, core.max_steps)
             core.patient = False  # the others must not wait for a user's function
         core = self.cores[0]
         screenshot = core.settings.view.screenshot
@@ -128,6 +129,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
             configure(self.cores[number], options)
             if (one := seeds[number]) is not None:
                 self._rngs[number], _ = gym.utils.seeding.np_random(one)
+        self.closed = False  # a reset opens again what was closed
         results = _together([self.cores[number].reset(self._seed(number, seeds[number])) for number in chosen])
         infos: dict[str, Any] = {}
         observations = list(self.observations) or [seen for seen, _ in results]
@@ -135,7 +137,6 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
             observations[number] = seen
             infos = self._add_info(infos, info, number)
         self._over[chosen] = False
-        self.closed = False  # a reset opens again what was closed
         return self._batch(observations), infos
 
     def step(
@@ -149,6 +150,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
         if len(actions) != self.num_envs:
             raise ValueError(f"{len(actions)} actions were given for {self.num_envs} environments.")
         begins = self._over if self.autoreset_mode is AutoresetMode.NEXT_STEP else np.zeros_like(self._over)
+        self.closed = self.closed and not begins.any()
         results = _together(
             [
                 core.reset_or_fail(self._seed(number)) if begins[number] else core.step(action)

@@ -52,6 +52,10 @@ def make_miniwob_vector(name: str, num_envs: int = 1, **options: Any) -> browser
     return browser_env.VectorBrowserEnv(num_envs, **_options(MiniWobTask(name, **_task_options(options)), options))
 
 
+for _make in (make_miniwob, make_scenario, make_misled):
+    _make.metadata = browser_env.BrowserEnv.metadata  # type: ignore[attr-defined]  # where Gymnasium looks it up
+
+
 def _task_options(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the task's own options from `options` and return them."""
     return {key: options.pop(key) for key in ("data_mode", "time_limit") if key in options}

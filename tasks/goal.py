@@ -11,6 +11,7 @@ from selfsurf.browser_env import EpisodeState, Observation, Score, Task
 from selfsurf.browser_env.goal.check import Judgement, SuccessChecker
 from selfsurf.browser_env.goal.evidence import Evidence, Moment
 from selfsurf.browser_env.goal.spec import GoalSpec, SpecError, read_spec
+from selfsurf.browser_env.observe.outlines import Outlines
 
 
 class GoalTask(Task):
@@ -44,11 +45,13 @@ class GoalTask(Task):
             raise SpecError(f"The pattern of {self.spec.name} does not fit the goal {self.goal!r}.")
         self._checker = SuccessChecker(self.spec)
         self._evidence = Evidence(self.goal)
+        self._outlines = Outlines()
+        self._seen: Observation | None = None
         self._met_before = False
 
     async def setup(self, page: object, rng: np.random.Generator) -> str:
         """Open the start page."""
-        self._evidence = Evidence(self.goal or "")
+        self._evidence, self._seen = Evidence(self.goal or ""), None
         return await super().setup(page, rng)  # type: ignore[arg-type]
 
     def go_on(self, evidence: Evidence) -> None:
@@ -61,6 +64,11 @@ class GoalTask(Task):
     def score_seen(self, before: Observation, after: Observation, episode: EpisodeState) -> Score:
         """Check the criteria on what has been seen so far."""
         evidence = self._evidence
+        if self._seen is None:
+            self._outlines = Outlines()
+            self._seen = self._outlines.whole(before)
+        before, self._seen = self._seen, self._outlines.whole(after)
+        after = self._seen
         if not evidence.moments:
             evidence.final = before
             self._met_before = self._checker.judge(evidence).says == "solved"

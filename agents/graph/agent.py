@@ -19,9 +19,9 @@ from selfsurf.agents.graph.wiring import check_installed
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.options import Amount, Count, Duration
 from selfsurf.agents.policy import Policy, PolicyError, summed
-from selfsurf.agents.prompt.outlines import Outlines
 from selfsurf.agents.reply.thought import thought_in
 from selfsurf.browser_env import Action, Observation
+from selfsurf.browser_env.observe.outlines import Outlines
 
 GUARDS = ("vanished", "empty_text", "submit", "answer")
 """Those of the planner, unless others are given: loops are the graph's to break."""

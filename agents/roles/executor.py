@@ -17,7 +17,6 @@ from selfsurf.agents.agent import Act, DecidingAgent, Decision, Privileged
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play.provenance import sampled_record
 from selfsurf.agents.policy import Policy, summed
-from selfsurf.agents.prompt.outlines import Outlines
 from selfsurf.agents.roles.proposer import Proposer, note_step
 from selfsurf.agents.roles.role import BaseRole
 from selfsurf.agents.roles.task import ExecutionResult, Mode, Proposal, RoleStep, RoleTask
@@ -25,6 +24,7 @@ from selfsurf.agents.roles.tools import name_of
 from selfsurf.agents.roles.verifier import MAX_REJECTIONS, trained_policy
 from selfsurf.browser_env import Action, Observation, Wait
 from selfsurf.browser_env.classes import load_class
+from selfsurf.browser_env.observe.outlines import Outlines
 
 VERIFIER = "selfsurf.agents.roles.verifier:Verifier"
 """The verifier, unless another is given."""

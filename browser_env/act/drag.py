@@ -10,8 +10,6 @@ import asyncio
 import contextlib
 from typing import Any
 
-from playwright.async_api import Error
-
 from selfsurf.browser_env.act.mouse import PRESSURE
 from selfsurf.browser_env.act.targets import Point, Targets
 from selfsurf.browser_env.actions import Drag
@@ -106,6 +104,8 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
 
 async def _began(tab: Tab, id: int | None, start: Point) -> bool:
     """Has the browser made a drag of it? Not if the press has led elsewhere."""
+    from playwright.async_api import Error
+
     try:
         return bool(await tab.call("dragBegan", id=id, x=start[0], y=start[1]))
     except ScriptError:

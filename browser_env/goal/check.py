@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -111,8 +111,29 @@ class _Filler:
     parameters: Parameters
     item: str
 
-    def __call__(self, text: str) -> str:
-        return fill_in(text, self.parameters, item=self.item)
+    def __call__(self, text: str) -> _Wanted:
+        return _Wanted(fill_in(text, self.parameters, item=self.item), text.startswith("re:"))
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A text of a criterion with the goal's parameters in it, which never make a regular expression of it."""
+
+    said: str
+    is_pattern: bool
+
+    def within(self, text: Any) -> Found:
+        """Is it in a text?"""
+        if not isinstance(text, str):
+            return "unknown"
+        found = re.search(self.said[3:], text) if self.is_pattern else self.said in text
+        return "met" if found else "missed"
+
+    def equals(self, text: str) -> bool:
+        """Is it all of a text?"""
+        if self.is_pattern:
+            return re.fullmatch(self.said[3:], text.strip()) is not None
+        return self.said.strip() == text.strip()
 
 
 def _pages(criterion: Criterion, evidence: Evidence) -> list[Mapping[str, Any]]:
@@ -138,7 +159,7 @@ def _on_pages(
 def _url(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
     wanted = fill(str(criterion.url))
     return _on_pages(
-        criterion, evidence, lambda page: _contained(wanted, page.get("url")), f"the address has {wanted!r}"
+        criterion, evidence, lambda page: wanted.within(page.get("url")), f"the address has {wanted.said!r}"
     )
 
 
@@ -146,30 +167,31 @@ def _text(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
     wanted = fill(str(criterion.text))
 
     def says(page: Mapping[str, Any]) -> Found:
-        found = _contained(wanted, page.get("page_text"))
+        found = wanted.within(page.get("page_text"))
         return "unknown" if found == "missed" and goes_on(page) else found
 
-    return _on_pages(criterion, evidence, says, f"the page says {wanted!r}")
+    return _on_pages(criterion, evidence, says, f"the page says {wanted.said!r}")
 
 
 def _answer(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
     wanted = fill(str(criterion.answer))
     if evidence.answer is None:
         return Finding("answer", "missed", "the agent gave no answer")
-    found = _contained(wanted, evidence.answer)
-    return Finding("answer", found, f"the answer {'has' if found == 'met' else 'lacks'} {wanted!r}")
+    found = wanted.within(evidence.answer)
+    return Finding("answer", found, f"the answer {'has' if found == 'met' else 'lacks'} {wanted.said!r}")
 
 
 def _request(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
     wanted = criterion.request
     assert wanted is not None
-    what = f"{wanted.method} {fill(wanted.url)}".strip()
+    url = fill(wanted.url)
+    what = f"{wanted.method} {url.said}".strip()
     for moment in evidence.moments:
         for one in moment.requests or ():
             status = one.get("status")
             right = isinstance(status, int) and (status == wanted.status if wanted.status else status < 400)
             same = not wanted.method or str(one.get("method", "")).upper() == wanted.method.upper()
-            if right and same and _contained(fill(wanted.url), one.get("url")) == "met":
+            if right and same and url.within(one.get("url")) == "met":
                 return Finding("request", "met", f"{what} was requested")
     if any(one.requests is None for one in evidence.moments):
         return Finding("request", "unknown", f"requests were not recorded, so not whether {what} was requested")
@@ -184,35 +206,57 @@ def _action(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
     moments = evidence.acting if criterion.at == "ever" else evidence.acting[-1:]
     named = wanted.element.name
     what = f"{wanted.kind or 'action'} on {wanted.element.role or wanted.element.tag or 'element'}" + (
-        f" {fill(named)!r}" if named is not None else ""
+        f" {fill(named).said!r}" if named is not None else ""
     )
-    found: Found = "met" if any(_did(wanted, one, fill) for one in moments) else "missed"
-    return Finding("action", found, what if found == "met" else f"not done: {what}")
+    done = [_did(wanted, one, fill) for one in moments]
+    found: Found = "met" if "met" in done else "unknown" if "unknown" in done else "missed"
+    says = {"met": what, "missed": f"not done: {what}", "unknown": f"the episode does not show whether it was {what}"}
+    return Finding("action", found, says[found])
 
 
-def _did(wanted: ActionDone, moment: Moment, fill: _Filler) -> bool:
-    if moment.error:
-        return False
-    for action in moment.actions:
+def _did(wanted: ActionDone, moment: Moment, fill: _Filler) -> Found:
+    found: Found = "missed"
+    for action in moment.actions if not moment.error else ():
         if action.get("action") in SAYS or (wanted.kind and action.get("action") != wanted.kind):
             continue
         options = action.get("options")
         typed = ", ".join(map(str, options)) if isinstance(options, (list, tuple)) else str(action.get("text", ""))
-        if wanted.text is not None and not _equal(fill(wanted.text), typed):
+        if wanted.text is not None and not fill(wanted.text).equals(typed):
             continue
-        if wanted.element == WhichElement() or any(
-            one.get("id") == action.get("id") for one in _which(wanted.element, moment.seen, fill)
-        ):
-            return True
-    return False
+        id = _target(action, moment.seen)
+        meant = [one.get("id") for one in _which(wanted.element, moment.seen, fill)]
+        if wanted.element == WhichElement() or (id is not None and id in meant):
+            return "met"
+        found = "unknown" if id is None else found
+    return found
+
+
+def _target(action: Mapping[str, Any], seen: Mapping[str, Any]) -> int | None:
+    """The element that an action was about, 0 if about none; None: that can't be told."""
+    if "id" in action or "selector" in action:
+        return action.get("id")
+    elements = [one for one in seen.get("elements", ()) if isinstance(one, Mapping)]
+    if "x" in action:
+        return min(_at(action["x"], action["y"], elements), default=(0.0, None))[1]
+    if action.get("action") in ("press", "type"):
+        return next((one.get("id") for one in elements if "focused" in one.get("states", ())), None)
+    return 0
+
+
+def _at(x: float, y: float, elements: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, int]]:
+    """The elements at a point of the view, by their areas."""
+    for one in elements:
+        left, top, width, height = one.get("bbox") or (0, 0, 0, 0)
+        if one.get("in_viewport") and left <= x <= left + width and top <= y <= top + height:
+            yield width * height, one["id"]
 
 
 def _element(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
     wanted = criterion.element
     assert wanted is not None
     parts = [wanted.role or wanted.tag or "element"]
-    parts += [repr(fill(wanted.name))] if wanted.name is not None else []
-    parts += [f"with value {fill(wanted.value)!r}"] if wanted.value is not None else []
+    parts += [repr(fill(wanted.name).said)] if wanted.name is not None else []
+    parts += [f"with value {fill(wanted.value).said!r}"] if wanted.value is not None else []
     parts += [f"is {', '.join(wanted.states)}"] if wanted.states else []
     what = f"there is {'no ' if wanted.absent else ''}{' '.join(parts)}"
     return _on_pages(criterion, evidence, lambda page: _stands(wanted, page, fill), what)
@@ -231,14 +275,15 @@ def _stands(wanted: ElementState, page: Mapping[str, Any], fill: _Filler) -> Fou
     found: Found = "met" if alike else "missed"
     if wanted.names:
         names = fill.parameters[wanted.names]
-        found = "met" if sorted(str(one.get("name")) for one in alike) == sorted(names) else "missed"
+        same = sorted(str(one.get("name")) for one in alike) == sorted(names)
+        found = "unknown" if goes_on(page) else "met" if same else "missed"
     elif wanted.value is not None:
         value = fill(wanted.value)
         values = [str(one.get("value", "")) for one in alike]
-        if any(_equal(value, one) for one in values):
+        if any(value.equals(one) for one in values):
             found = "met"
         else:
-            hidden = any(one and set(one) == {MASK} and len(one) == len(value) for one in values)
+            hidden = any(one and set(one) == {MASK} and len(one) == len(value.said) for one in values)
             found = "unknown" if hidden else "missed"
     if found == "missed" and may_be_there(wanted, page):
         found = "unknown"
@@ -252,21 +297,7 @@ def _which(wanted: WhichElement, page: Mapping[str, Any], fill: _Filler) -> list
     alike = [one for one in elements if wanted.role in ("", one.get("role")) and wanted.tag in ("", one.get("tag"))]
     if wanted.nth is not None:
         alike = alike[wanted.nth - 1 : wanted.nth]
-    return [one for one in alike if wanted.name is None or _equal(fill(wanted.name), str(one.get("name", "")))]
-
-
-def _contained(wanted: str, text: Any) -> Found:
-    if not isinstance(text, str):
-        return "unknown"
-    if wanted.startswith("re:"):
-        return "met" if re.search(wanted[3:], text) else "missed"
-    return "met" if wanted in text else "missed"
-
-
-def _equal(wanted: str, text: str) -> bool:
-    if wanted.startswith("re:"):
-        return re.fullmatch(wanted[3:], text.strip()) is not None
-    return wanted.strip() == text.strip()
+    return [one for one in alike if wanted.name is None or fill(wanted.name).equals(str(one.get("name", "")))]
 
 
 def _cut(text: str) -> str:

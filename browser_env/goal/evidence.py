@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from selfsurf.browser_env.observe.outlines import Outlines
 from selfsurf.browser_env.record.episode import Episode
 
 SAYS = frozenset({"finish", "infeasible", "message", "ask_user"})
@@ -67,9 +68,19 @@ def evidence_of(episode: Episode) -> Evidence:
     Raises:
         EpisodeError: it can't be read.
     """
+    outlines = Outlines()
     moments = [
-        Moment(step["observation"], [act for act in step["actions"] if isinstance(act, Mapping)], step["error"],
-               step.get("requests"))
+        Moment(_whole(step["observation"], outlines), [act for act in step["actions"] if isinstance(act, Mapping)],
+               step["error"], step.get("requests"))
         for step in episode.steps()
     ]  # fmt: skip
-    return Evidence(episode.meta["goal"], moments, episode.meta["final"])
+    final = episode.meta["final"]
+    return Evidence(episode.meta["goal"], moments, final and _whole(final, outlines))
+
+
+def _whole(seen: Mapping[str, Any], outlines: Outlines) -> Mapping[str, Any]:
+    """The observation with its whole outline; as it is where that can't be told."""
+    try:
+        return outlines.whole(seen)  # type: ignore[arg-type]
+    except (ValueError, KeyError, TypeError):
+        return seen

@@ -61,6 +61,8 @@ def may_be_there(wanted: WhichElement, page: Mapping[str, Any]) -> bool:
 def goes_on(page: Mapping[str, Any]) -> bool:
     """Does a page go on beyond what was observed of it?"""
     dom, text = str(page.get("dom", "")), str(page.get("page_text", ""))
+    if dom.partition("\n")[0] in (NO_CHANGE, CHANGED):
+        return True  # that is not said where it has not changed
     return _BEYOND.search(dom) is not None or _TEXT_CUT.search(text) is not None
 
 

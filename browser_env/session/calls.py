@@ -32,6 +32,10 @@ class Calls:
         """Note a request that got no answer: it was blocked, cut off, or there was no server."""
         self._add(request, None)
 
+    def so_far(self) -> tuple[dict[str, Any], ...]:
+        """Return what `take` would."""
+        return tuple(self._calls)
+
     def take(self) -> tuple[dict[str, Any], ...]:
         """Return the requests since the last call: `method`, `url` and `status`."""
         calls, self._calls = tuple(self._calls), []

@@ -20,11 +20,11 @@ import numpy as np
 from selfsurf.agents.agent import Act
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policy import Completion, Message
-from selfsurf.agents.prompt.outlines import Outlines
 from selfsurf.agents.reply.compact import as_written
 from selfsurf.agents.roles.proposer import REJECTED
 from selfsurf.agents.roles.task import rejected_in
 from selfsurf.browser_env import Action, ActionError, Observation, Outcome
+from selfsurf.browser_env.observe.outlines import Outlines
 from selfsurf.browser_env.record.checked import CheckedEpisode
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.browser_env.record.format import recorded_action

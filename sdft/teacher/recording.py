@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from selfsurf.agents.play.job import Result, Step
-from selfsurf.agents.prompt.outlines import Outlines
 from selfsurf.agents.reply.compact import as_written
 from selfsurf.agents.roles.task import rejected_in
 from selfsurf.browser_env import Action, ActionError
+from selfsurf.browser_env.observe.outlines import Outlines
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
 from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.matching import matching

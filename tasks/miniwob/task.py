@@ -124,6 +124,7 @@ class MiniWobTask(Task):
     def score_of(self, verdict: Any, episode: EpisodeState) -> Score:
         """Take the page's verdict. The reward is its raw reward, not scaled by time, and 0 if that is negative."""
         done, raw, scaled, reason = verdict
+        raw, scaled = (one if isinstance(one, int | float) else 0.0 for one in (raw, scaled))  # NaN comes as None
         details = {"raw_reward": raw, "reward": scaled, "reason": reason}
         return Score(reward=min(max(float(raw), 0.0), 1.0) if done else 0.0, done=bool(done), details=details)
 

@@ -10,9 +10,9 @@ from typing import Any
 import gymnasium
 import pytest
 
-from selfsurf.agents.prompt.outlines import Outlines
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.observe.delta import make_delta
+from selfsurf.browser_env.observe.outlines import Outlines
 from tests.agents.said import saying
 
 Make = Callable[..., Observation]

@@ -355,3 +355,46 @@ def test_of_many_requests_those_that_change_something_are_kept(loopback):
     env.close()
     methods = [one["method"] for one in info["requests"]]
     assert (len(methods), methods.count("POST")) == (50, 1)
+
+
+class Ordered(browser_env.Task):
+    """Solved once the order was sent."""
+
+    async def score(self, page, episode):
+        sent = any(one["method"] == "POST" for one in episode.requests)
+        return browser_env.Score(float(sent), done=sent)
+
+
+def test_a_task_sees_the_requests_of_the_step_that_it_scores(loopback):
+    server = loopback(lambda request: b"<button onclick=\"fetch('/', {method: 'POST'})\">Order</button>")
+    env = gymnasium.make("Browser-v0", task=Ordered(start_url=server.url), screenshot=False)
+    env.reset(seed=0)
+    _, reward, *_, info = env.step({"action": "click", "id": 1})
+    assert (reward, info["outcome"]) == (1.0, "solved")
+    env.close()
+
+
+def test_the_tightest_of_several_step_limits_counts():
+    env = gymnasium.wrappers.TimeLimit(gymnasium.make("MiniWoB/click-option-v0", screenshot=False), 1)
+    env.reset(seed=0)
+    *_, truncated, info = env.step({"action": "wait", "ms": 0})
+    assert (truncated, info["outcome"]) == (True, "timeout")
+    env.close()
+
+
+@pytest.mark.parametrize("env_id", ["MiniWoB/click-test-v0", "Scenario/login-v0"])
+def test_pictures_can_be_collected(env_id):
+    env = gymnasium.make(env_id, render_mode="rgb_array_list")
+    env.reset(seed=0)
+    env.step({"action": "wait", "ms": 0})
+    assert len(env.render()) == 2
+    env.close()
+
+
+def test_a_reward_that_is_no_number_is_the_agents_failure():
+    env = gymnasium.make("MiniWoB/bisect-angle-v0", screenshot=False)
+    env.reset(seed=1)
+    env.step({"action": "click", "x": 88, "y": 131})  # on the vertex, where there is no angle
+    _, reward, terminated, _, info = env.step({"action": "click", "id": 2})
+    assert (reward, terminated, info["outcome"], info["trainable"]) == (0.0, True, "failed", True)
+    env.close()

@@ -7,8 +7,9 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import selfsurf  # noqa: F401  (registers the ids)
-from selfsurf.browser_env import EnvError, Score, Task, VectorBrowserEnv
+from selfsurf.browser_env import BrowserNotFound, EnvError, Finish, Score, Task, VectorBrowserEnv
 from selfsurf.tasks.miniwob import MiniWobTask
+from selfsurf.tasks.scenarios import scenario
 from tests.processes import counts
 
 WAIT = {"action": "wait", "ms": 0}
@@ -236,4 +237,60 @@ def test_a_vector_environment_pickles():
     envs.reset(seed=0)
     assert envs.spec.id == "MiniWoB/click-test-v0"
     assert envs.step(solved(envs))[1].tolist() == [1.0, 1.0]
+    envs.close()
+
+
+def test_environments_of_one_task_each_judge_by_their_own_episode():
+    envs = gymnasium.make_vec(
+        "Browser-v0", 2, vectorization_mode="sync", task=scenario("login"), screenshot=False, max_episode_steps=9
+    )
+    envs.reset(seed=[0, 1])
+    each = [env.unwrapped for env in envs.envs]
+    assert each[0].task is not each[1].task
+    answers = [Finish(answer=str(env.task.points)) for env in each]
+    assert answers[0] != answers[1]
+    outcomes = [env.step(answer)[4]["outcome"] for env, answer in zip(each, answers, strict=True)]
+    assert len(set(outcomes)) == 1
+    envs.close()
+
+
+def test_a_step_limit_is_one_as_gymnasium_has_it():
+    envs = VectorBrowserEnv(1, task=MiniWobTask("click-option"), screenshot=False, max_episode_steps=-1)
+    envs.reset(seed=0)
+    for _ in range(12):
+        *_, truncated, infos = envs.step([WAIT])
+        assert (truncated[0], infos["outcome"][0]) == (False, "running")
+    envs.close()
+    with pytest.raises(ValueError, match="max_episode_steps is at least 1, or -1 for no limit, not 0"):
+        VectorBrowserEnv(1, task=MiniWobTask("click-option"), max_episode_steps=0)
+
+
+def test_what_a_failed_reset_has_opened_is_closed(monkeypatch):
+    envs = VectorBrowserEnv(2, task=MiniWobTask("click-test"), screenshot=False)
+    envs.reset(seed=0)
+    envs.close()
+
+    async def fail(rng):
+        raise BrowserNotFound("There is none.")
+
+    monkeypatch.setattr(envs.cores[1], "_fresh_session", fail)
+    with pytest.raises(BrowserNotFound):
+        envs.reset(seed=0)
+    assert envs.cores[0].session is not None
+    envs.close()
+    assert envs.cores[0].session is None
+
+
+def test_a_browser_that_is_gone_at_an_autoreset_is_told():
+    envs = VectorBrowserEnv(1, task=MiniWobTask("click-test"), screenshot=False)
+    envs.reset(seed=0)
+    (told,) = envs.privileged()
+    envs.step([told["action"]])
+
+    async def fail(rng):
+        raise BrowserNotFound("There is none.")
+
+    envs.cores[0]._fresh_session = fail
+    *_, truncated, infos = envs.step([WAIT])
+    assert (truncated[0], infos["outcome"][0], infos["outcome_detail"][0]) == (True, "env_error", "There is none.")
     envs.close()

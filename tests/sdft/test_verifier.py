@@ -63,11 +63,12 @@ def test_a_solved_episode_bears_out_a_claim_at_its_end_and_none_before(episodes)
 
 def test_a_failed_episode_has_a_false_claim_and_one_that_nobody_judged_or_that_the_infrastructure_failed_none(episodes):
     failed = replace(episodes[0], solved=False)
-    (claim,) = claims_of([failed], np.random.default_rng(0))
-    assert claim.verdict == Reject(missing=MISSED)
-    assert not claim.early
-    unknown = [replace(failed, judged=False), replace(failed, rewarded=False), replace(failed, final=None)]
+    claims = claims_of([failed], np.random.default_rng(0))
+    assert [(one.verdict, one.early) for one in claims] == [(Reject(missing=MISSED), early) for early in (False, True)]
+    unknown = [replace(failed, judged=False), replace(failed, rewarded=False)]
     assert claims_of(unknown, np.random.default_rng(0)) == []
+    (early,) = claims_of([replace(failed, final=None)], np.random.default_rng(0))
+    assert early.early
 
 
 def test_a_claim_that_a_verifier_rejected_is_none_of_the_end(episodes):
@@ -116,6 +117,8 @@ def test_true_claims_and_others_are_drawn_in_equal_number(episodes):
     assert (len(some), sum(one.true for one in some)) == (8, 4)
     assert len(balanced(claims, 5, rng)) == 4
     assert balanced(claims[::2], 100, rng) == []
+    only_failed = [replace(one, env_id="Another-v0") for one in claims if not one.true]
+    assert {one.env_id for one in balanced([*claims, *only_failed], 100, rng)} == {OPTION}
 
 
 def test_a_trained_verifier_is_asked_by_roles_and_is_no_agent(shown, tiny_folder, tmp_path):
