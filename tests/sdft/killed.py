@@ -37,6 +37,10 @@ def torn_line(log, *_, **__):
     die()
 
 
+def _old_checkpoint(folder):
+    return folder.name.endswith(checkpoint_files.UNFINISHED) and folder.exists()
+
+
 MOMENTS = {
     "rollout": (player.Player, "_act", die),
     "teacher not moved yet": (weights, "move_teacher", die),
@@ -54,8 +58,8 @@ def arm(moment, count):
     original, left = getattr(where, name), [count]
 
     def counted(*arguments, **options):
-        if moment == "old checkpoint half removed" and not Path(arguments[0]).exists():
-            return None  # it is called to be sure, too
+        if moment == "old checkpoint half removed" and not _old_checkpoint(Path(arguments[0])):
+            return original(*arguments, **options)
         left[0] -= 1
         return end(*arguments, **options) if left[0] == 0 else original(*arguments, **options)
 
