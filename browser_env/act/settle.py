@@ -25,6 +25,9 @@ T = TypeVar("T")
 FRAME_BOUND = 3.0
 """Seconds for a frame of another origin to answer; otherwise it is left out."""
 
+DOCUMENTS = 20
+"""Documents in a row after which the next is not waited for: the page goes on loading itself."""
+
 Hint: TypeAlias = Literal["", "enter", "button", "text", "hover"]
 """Actions to which pages may react late: Enter was pressed, a button was clicked, a field's text was changed, the
 mouse was moved over something."""
@@ -85,6 +88,7 @@ class Settling:
         self.bounds = bounds
         self.since = since
         self._hint: Hint = hint
+        self._documents = tab.documents
         self._passed = False
         self._announced = False
         start = time.monotonic()
@@ -102,11 +106,11 @@ class Settling:
         tab, since = self.tab, self.since
         while tab.loading(since) and (left := self._load_until() - time.monotonic()) > 0:
             await self._change(left)
-        while tab.fetching(since) and not tab.loading(since) and (left := self._network_end - time.monotonic()) > 0:
+        while tab.fetching(since) and not tab.loading(since) and (left := self._fetch_until() - time.monotonic()) > 0:
             await self._change(left)
         if tab.crashed:
             raise EnvError(PAGE_CRASHED)
-        if tab.loading(since):
+        if tab.loading(since) and self.is_late():
             await self._stop_navigation()
         if isinstance(tab, DeterministicTab) and not self._passed:  # once per step, however often the page is settled
             self._passed = await tab.pass_step()
@@ -116,11 +120,20 @@ class Settling:
     def _load_until(self) -> float:
         """Return until when loads are waited for: once a page is there, its pictures and frames are only requests."""
         parsed = self.tab.parsed_at
+        if self._reloads():
+            return 0.0
         return (
             self._load_end
             if parsed is None
             else min(self._load_end, max(parsed + self.bounds.network, self._network_end))
         )
+
+    def _fetch_until(self) -> float:
+        return 0.0 if self._reloads() else self._network_end
+
+    def _reloads(self) -> bool:
+        """Does the page load itself again and again?"""
+        return self.tab.documents - self._documents > DOCUMENTS
 
     async def within_load_bound(self, asking: Coroutine[Any, Any, T]) -> T:
         """Await a call to the page; a navigation that begins meanwhile delays it by the bound for loading at most."""
@@ -157,7 +170,7 @@ class Settling:
         """Is nothing pending, or no time left to wait for it?"""
         now = time.monotonic()
         loading, fetching = self.tab.loading(self.since), self.tab.fetching(self.since)
-        return not (loading and now < self._load_until()) and not (fetching and now < self._network_end)
+        return not (loading and now < self._load_until()) and not (fetching and now < self._fetch_until())
 
     async def wait_for_reaction(self, raw: dict[str, Any]) -> bool:
         """Wait for a likely reaction although all is quiet; return whether to observe the page again.

@@ -193,6 +193,7 @@ class _Capture:
         looking: asyncio.Future[tuple[dict[str, Any], None]] | None = None
         try:
             edition = await tab.call("framed")  # asked before anything is drawn, it means the frame of the picture
+            asked_for = page_time.asked_for
             self.settled_at = time.monotonic()
             review = tab.main.observe("review", seen=edition, what=self.what)
             looking = asyncio.gather(tab.told(review), self.meanwhile())
@@ -205,7 +206,8 @@ class _Capture:
             if looking is not None:
                 looking.cancel()
         self.raw = with_told(raw, self.raw)
-        return bool(raw["still"]) and tab.main.handle == handle and frames == 1 and not drawing
+        is_whole = asked_for is not None and page_time.asked_for == asked_for  # or pictures are in the next frame only
+        return bool(raw["still"]) and tab.main.handle == handle and frames == 1 and not drawing and is_whole
 
     async def _after_frames(self, settling: Settling) -> bool:
         """Wait for quiet frames, then run the pass; return whether nothing is pending."""

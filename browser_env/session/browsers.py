@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from selfsurf.browser_env.errors import BrowserNotFound
@@ -48,6 +48,18 @@ _DISABLE = "--disable-features="
 def without(*features: str) -> str:
     """Return the switch that disables these features of Chromium."""
     return _DISABLE + ",".join(features)
+
+
+def can_hold_time(browser: str, headless: bool, switches: Sequence[str]) -> bool:
+    """Does a browser leave time and frames to us? Only Chromium's headless shell does, on Linux.
+
+    Args:
+        browser: its path.
+        headless: will it run without a window?
+        switches: those that it gets beside.
+    """
+    shell = "headless" in Path(browser).resolve().name
+    return sys.platform == "linux" and headless and shell and "--site-per-process" not in switches
 
 
 def merged(switches: Iterable[str]) -> list[str]:

@@ -34,6 +34,8 @@ class Load(NamedTuple):
     """Seconds for which it holds up the page's time."""
     frame: str
     """The id of the frame that asked for it, if it's a request."""
+    kind: str
+    """Its type, as of requests."""
 
 
 class Loads:
@@ -46,6 +48,14 @@ class Loads:
     def __init__(self, changed: asyncio.Event) -> None:
         self._changed = changed
         self._all: dict[str, Load] = {}
+        self.begun = 0
+        """How many there have been that hold time up."""
+        self._document = ""
+        """The id of the page's main frame."""
+        self._blank: float | None = None
+        """Since when (`time.monotonic`) its document is there and draws nothing yet."""
+        self._parsed = False
+        """Has all of that come, but for what it loads?"""
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -58,7 +68,9 @@ class Loads:
             kind: its type, as of requests.
             frame: the id of the frame that asked for it.
         """
-        self._all[id] = Load(time.monotonic(), HOLDS.get(kind, HOLD_SHORT), frame)
+        hold = HOLDS.get(kind, HOLD_SHORT)
+        self._all[id] = Load(time.monotonic(), hold, frame, kind)
+        self.begun += hold > 0
         self._changed.set()
 
     def sent(self, event: dict[str, Any]) -> None:
@@ -76,9 +88,41 @@ class Loads:
         for id in (frame, f"to {frame}", *(id for id, one in self._all.items() if one.frame == frame)):
             self.end(id)
 
-    def clear(self) -> None:
-        """Forget all: there is another document, and of the old one nothing more is told."""
-        self._all.clear()
+    def navigated(self, frame: dict[str, Any]) -> None:
+        """Take note that there is another document (`Page.frameNavigated`). Of the old one nothing more is told."""
+        if "parentId" not in frame:
+            self._all.clear()
+            self._document, self._blank, self._parsed = frame["id"], time.monotonic(), False
+        self.begin(frame["id"], "Document")
+
+    def parsed(self, _: dict[str, Any]) -> None:
+        """Take note that the main frame's document has come, but for what it loads."""
+        self._parsed = True
+        self._changed.set()
+
+    def drawn(self) -> None:
+        """Take note that a frame was drawn."""
+        if self._parsed:
+            self._blank = None
+
+    @property
+    def is_blank(self) -> bool:
+        """Is there a new document, for up to `NETWORK` seconds, that draws nothing yet?"""
+        if self._blank is None or time.monotonic() - self._blank > NETWORK:
+            return False
+        return not self._parsed or any(one.kind == "Stylesheet" for one in self._all.values())
+
+    @property
+    def is_leaving(self) -> bool:
+        """Is the page going to another document, for up to `NETWORK` seconds?"""
+        since = time.monotonic() - NETWORK
+        return any(
+            one.kind == "Document"
+            and one.began > since
+            and self._document in (id.removeprefix("to "), one.frame)
+            and id != self._document
+            for id, one in self._all.items()
+        )
 
     def hold_at(self, moment: float) -> bool:
         """Does something still hold up the page's time at that moment (`time.monotonic`)?"""

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from playwright.async_api import Error
@@ -36,7 +34,7 @@ SWITCHES = (
     # After an input, timers would wait for the next frame, which is drawn only once their time has passed.
     without("DeferRendererTasksAfterInput"),
 )  # fmt: skip
-"""Command-line switches that leave the frames to us, and let the graphics process be ended (`PageTime`)."""
+"""Switches that leave the frames to us, and let the graphics process be ended (`PageTime`)."""
 
 FRAME = 1000 / 60
 """Milliseconds of the page's time from frame to frame."""
@@ -49,6 +47,9 @@ COARSE = 50.0
 
 GRID, ROUNDING = 100.0, 0.5
 """Milliseconds between moments at which an episode may begin, and how much later it does: pages round down."""
+
+AFTERMATH = 1000.0
+"""Milliseconds that pass between two episodes in a page, for timers that the one before has left."""
 
 EPOCH = 1767268800.0
 """Unix seconds at which a session begins, as pages see it: noon of 1 January 2026, UTC."""
@@ -79,18 +80,6 @@ page draws no other."""
 
 GONE = "Target page, context or browser has been closed"
 """In Playwright's words."""
-
-
-def can_hold(browser: str, headless: bool, switches: Sequence[str]) -> bool:
-    """Does a browser leave time and frames to us? Only Chromium's headless shell does, on Linux.
-
-    Args:
-        browser: its path.
-        headless: will it run without a window?
-        switches: those that it gets beside.
-    """
-    shell = "headless" in Path(browser).resolve().name
-    return sys.platform == "linux" and headless and shell and "--site-per-process" not in switches
 
 
 @dataclass
@@ -125,7 +114,7 @@ class PageTime:
         self._ahead = 0.0
         """Milliseconds that the frames' time is ahead of the renderer's, since it must not go back."""
         self.frames = 0
-        """How many were drawn."""
+        """How many frames were drawn."""
         self.drawing = False
         """Is one being drawn?"""
         self._drawn_at = 0
@@ -172,6 +161,7 @@ class PageTime:
             "Page.frameStartedNavigating": lambda event: loads.end(f"to {event['frameId']}"),
             "Page.frameClearedScheduledNavigation": lambda event: loads.end(f"to {event['frameId']}"),
             "Page.frameNavigated": lambda event: self._load(event["frame"]),
+            "Page.domContentEventFired": loads.parsed,
             "Page.frameStoppedLoading": lambda event: loads.end(event["frameId"]),
             "Page.frameDetached": lambda event: loads.lose(event["frameId"]),
             "Network.requestWillBeSent": loads.sent,
@@ -273,18 +263,24 @@ class PageTime:
             self._loads.end(OPENING)
 
     async def begin_anew(self) -> None:
-        """Go on to where an episode may begin: a full tenth of a second, so that each begins alike.
+        """Go on to where an episode may begin: a full tenth of a second, when the one before has left no timers.
 
         Raises:
             Error: the page is gone.
         """
-        await self.pass_by(GRID - self.now % GRID + ROUNDING, stride=2 * GRID)
+        span = AFTERMATH + GRID - self.now % GRID + ROUNDING
+        await self.pass_by(span, stride=span)
 
     def _awaited(self, future: asyncio.Future[T]) -> asyncio.Future[T]:
         if self._over:
             raise Error(GONE)
         self._wake.set()
         return future
+
+    @property
+    def asked_for(self) -> int | None:
+        """How many things the page has asked for so far, or None if some hold its time up, a picture perhaps."""
+        return None if self._loads.hold_at(time.monotonic()) else self._loads.begun
 
     def close(self) -> None:
         """Move and draw no more: the page is gone."""
@@ -307,10 +303,9 @@ class PageTime:
         self._wake.set()
 
     def _load(self, frame: dict[str, Any]) -> None:
-        if "parentId" not in frame:  # of the old document nothing more is told
-            self._loads.clear()
+        if "parentId" not in frame:
             self._held = 0.0
-        self._loads.begin(frame["id"], "Document")
+        self._loads.navigated(frame)
 
     def _open_dialog(self) -> None:
         self._dialog = asyncio.get_running_loop().create_future()
@@ -330,6 +325,16 @@ class PageTime:
     @property
     def _is_awaited(self) -> bool:
         return bool(self._waiting or self._passing)
+
+    @property
+    def _holds_frames(self) -> bool:
+        """Would the browser hold up the frame after the next?
+
+        After two frames of a document that draws nothing yet, it gives the third only when the second's time has come
+        by the real clock, which the page's may be ahead of.
+        """
+        is_ahead = self._clock.base + self._clock.elapsed + self._ahead > time.monotonic() * 1000
+        return is_ahead and (self._loads.is_blank or self._loads.is_leaving)
 
     async def _run(self) -> None:
         try:
@@ -440,6 +445,11 @@ class PageTime:
             await asyncio.sleep(pause)
             if self._opened.is_set():
                 return None  # it would not be answered before the dialog is
+            if self._holds_frames and not picture:
+                return None
+            while self._loads.is_blank or self._holds_frames:
+                await asyncio.sleep(FRAME / 1000)
+                await self._move(INSTANT)
             if self._stuck:
                 await self._probe()
             at = self._clock.base + self._clock.elapsed + self._ahead
@@ -460,6 +470,7 @@ class PageTime:
             self.last_frame = time.monotonic()
             self.frames += 1
             self.drawing = True
+            self._loads.drawn()
             drawn = asyncio.ensure_future(self.session.send("HeadlessExperimental.beginFrame", params))
             opened = asyncio.ensure_future(self._opened.wait())
             await asyncio.wait({drawn, opened}, timeout=DRAWN, return_when=asyncio.FIRST_COMPLETED)

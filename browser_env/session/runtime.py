@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.browsers import FREE_FRAMES, SWITCHES, find_browser, merged
+from selfsurf.browser_env.session.browsers import FREE_FRAMES, SWITCHES, can_hold_time, find_browser, merged
 from selfsurf.browser_env.session.last_words import LastWords
 from selfsurf.browser_env.session.memory import kill_large_renderers
 from selfsurf.browser_env.session.patience import stretched
@@ -264,7 +264,7 @@ class Runtime:
         from selfsurf.browser_env.session.devtools import HandOver
 
         path = await self.executable(spec)
-        held = spec.holds_time != "no" and page_time.can_hold(path, spec.headless, spec.switches)
+        held = spec.holds_time != "no" and can_hold_time(path, spec.headless, spec.switches)
         if spec.holds_time == "yes" and not held:
             raise EnvError(f'clock="virtual" needs Chromium\'s headless shell on Linux, and {path} is none.')
         kinds = {"no": (False,), "yes": (True,), "if it can": (True, False) if held else (False,)}[spec.holds_time]

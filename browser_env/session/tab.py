@@ -102,6 +102,8 @@ class Tab:
         self.main = self._world(protocol, frame["id"])
         self.document: str = frame["loaderId"]
         """Identifies the main frame's document: another load has another id."""
+        self.documents = 0
+        """How many documents the main frame has had since."""
         self._loads: dict[str, int] = {}
         self._requests: dict[str, tuple[int, str, str]] = {}
         """Those that are pending: when they began, for which document, in which frame."""
@@ -194,6 +196,7 @@ class Tab:
         frame = event["frame"]
         if frame["id"] == self.main.frame_id:
             self.document = frame["loaderId"]
+            self.documents += 1
             self._requests = {id: one for id, one in self._requests.items() if one[1] == frame["loaderId"]}
             self.changed.set()
 

@@ -1,5 +1,6 @@
-// Starts an episode without a navigation, following the protocol of MiniWoB++'s core.js. Fields are reset as by a load:
-// a text area that was typed into would not show the text that the next episode sets.
+// Starts an episode without a navigation, following the protocol of MiniWoB++'s core.js. The page is made as after a
+// load: a text area that was typed into would not show the text that the next episode sets, nor would one that was
+// scrolled show its beginning, and jQuery UI has said things to screen readers.
 async ([seed, mode, limit, scale]) => {
   document.activeElement?.blur();
   if (core.EP_TIMER !== null) core.endEpisode(0);
@@ -8,7 +9,11 @@ async ([seed, mode, limit, scale]) => {
   const fields = document.querySelectorAll('input, select, textarea');
   for (const field of fields) field.setAttribute('form', form.id);
   form.reset();
-  for (const field of fields) field.removeAttribute('form');
+  for (const field of fields) {
+    field.removeAttribute('form');
+    field.scrollTop = field.scrollLeft = 0;
+  }
+  for (const said of document.querySelectorAll('.ui-helper-hidden-accessible[aria-live]')) said.replaceChildren();
   form.remove();
   Math.seedrandom(seed);
   core.setDataMode?.(mode);

@@ -41,10 +41,10 @@ MORE_STEPS = {
 
 RELOADED = frozenset({
     "book-flight", "book-flight-nodelay", "choose-date", "choose-date-easy", "choose-date-medium",
-    "choose-date-nodelay", "stock-market",
+    "choose-date-nodelay", "stock-market", "use-slider", "use-slider-2",
 })  # fmt: skip
-"""Tasks whose pages keep state across a restart (the month of a date picker, the last price of a stock), so they are
-reloaded for every episode."""
+"""Tasks whose pages keep state across a restart (the month of a date picker, the last price of a stock, whether a
+slider that is clicked shows a focus ring), so they are reloaded for every episode."""
 
 _START = Path(__file__).with_name("start.js").read_text(encoding="utf8")
 

@@ -55,6 +55,35 @@ def test_oracle_solves_its_task(name):
     env.close()
 
 
+KEPT = ("copy-paste-2", "use-autocomplete", "use-slider-2", "terminal", "tic-tac-toe")
+"""Tasks whose pages would keep something of an episode: a scroll offset, what was said to screen readers, how a focus was
+given, a timer, a picture."""
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_an_episode_of_a_seed_is_the_same_in_a_new_environment_and_in_an_old_one(name):
+    clicks = [(20, 70), (60, 110), (40, 90), (90, 130)]
+    actions = [*({"action": "click", "x": x, "y": y} for x, y in clicks), {"action": "press", "key": "a"}]
+
+    def play(seed):
+        obs, _ = env.reset(seed=seed)
+        seen = [obs]
+        for action in actions:
+            obs, _, terminated, truncated, _ = env.step(action)
+            seen.append(obs)
+            if terminated or truncated:
+                break
+        return [(one["dom"], one["page_text"], one["screenshot"].tobytes()) for one in seen]
+
+    env = gymnasium.make(f"MiniWoB/{name}-v0")
+    first = play(7)
+    for seed in (8, 9, 10):
+        play(seed)
+        env.reset(seed=seed)  # an episode without an action
+    assert play(7) == first
+    env.close()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ORACLES)

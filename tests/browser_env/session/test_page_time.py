@@ -15,7 +15,7 @@ import pytest
 from selfsurf.browser_env import Bounds, EnvError, Safety, SessionOptions
 from selfsurf.browser_env.safety import files
 from selfsurf.browser_env.session import devtools, page_time, session
-from selfsurf.browser_env.session.page_time import can_hold
+from selfsurf.browser_env.session.browsers import can_hold_time
 from selfsurf.browser_env.session.runtime import runtime
 from tests.few import few
 from tests.processes import browsers, descendants
@@ -33,10 +33,12 @@ PAGE = """<!doctype html><title>page</title><body>
 <button onclick="new Worker('/worker.js')">worker</button>
 <button onclick="(async () => { for (;;) { await fetch('/poll'); await new Promise(r => setTimeout(r, 50)) } })()">poll</button>
 <form id="sent" action="/other"></form><button onclick="sent.submit()">submit</button>
+<a href="/styled">styled</a> <button onclick="sessionStorage.again = 1; location.reload()">again</button>
 <input onkeydown="if (event.key == 'Enter') setTimeout(() => out.textContent = 'found', 1200)" type="search">
 <p id="out" style="width: 100px; background: #ccc">-</p>
 <script>
 function spin(times) { for (let i = 0; i < times; i++); }
+if (sessionStorage.again) setTimeout(() => location.reload(), 20);
 let frames = 0;
 (function draw() { frames++; requestAnimationFrame(draw); })();
 async function fetchSlowly(began) {
@@ -53,20 +55,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path == "/file":
             return self.send_file()
-        time.sleep({"/slow": 0.4, "/poll": 1.5, "/never": 20}.get(path, 0))
+        time.sleep({"/slow": 0.4, "/poll": 1.5, "/never": 20, "/styles": 0.3}.get(path, 0))
         body = {
             "/slow": "arrived",
             "/poll": "",
             "/never": "",
+            "/styles": "p { color: red }",
+            "/styled": "<title>styled</title><link rel='stylesheet' href='/styles'><p>a page in colours",
             "/worker.js": "1",
             "/other": "<title>other</title><p>another page",
         }.get(path, PAGE).encode()
         self.send_response(200)
-        kind = "text/javascript" if path == "/worker.js" else "text/html" if body.startswith(b"<") else "text/plain"
+        kinds = {"/worker.js": "text/javascript", "/styles": "text/css"}
+        kind = kinds.get(path, "text/html" if body.startswith(b"<") else "text/plain")
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        with contextlib.suppress(BrokenPipeError):  # the page is another by now
+            self.wfile.write(body)
 
     def send_file(self):
         self.send_response(200)
@@ -273,6 +279,25 @@ def test_a_new_page_has_no_mouse_to_wait_for(site, monkeypatch):
     env.close()
 
 
+def test_a_page_whose_time_is_ahead_of_the_real_one_goes_on_to_another(held):
+    before = held.step({"action": "wait", "ms": 5000})[0]["screenshot"]
+    began = time.monotonic()
+    obs = press(held, "styled")
+    assert time.monotonic() - began < 1.2  # where the browser waits for a frame's time, it is ended after 1.5 s
+    assert "a page in colours" in obs["page_text"]
+    assert not np.array_equal(obs["screenshot"], before)
+
+
+def test_a_page_that_loads_itself_again_and_again_is_no_fault(held):
+    press(held, "again")
+    for _ in range(6):
+        began = time.monotonic()
+        obs, *_, info = held.step({"action": "wait", "ms": 200})
+        assert time.monotonic() - began < 5
+        assert info["outcome"] == "running"
+    assert "late" in obs["page_text"]
+
+
 def test_a_form_that_a_script_sends_is_waited_for(held):
     began = time.monotonic()
     assert "another page" in press(held, "submit")["page_text"]
@@ -427,8 +452,8 @@ def test_no_observation_is_from_before_the_change(clicks, when):
 
 
 def test_where_time_can_t_be_held_it_is_said():
-    assert not can_hold("/usr/bin/chromium", headless=True, switches=())
-    assert not can_hold("/usr/lib/chromium/chromium-headless-shell", headless=False, switches=())
+    assert not can_hold_time("/usr/bin/chromium", headless=True, switches=())
+    assert not can_hold_time("/usr/lib/chromium/chromium-headless-shell", headless=False, switches=())
     with pytest.raises(ValueError, match='clock is "real" or "virtual"'):
         gymnasium.make("Browser-v0", clock="fast")
     with pytest.raises(ValueError, match="the environment doesn't start"):
