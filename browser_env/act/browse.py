@@ -60,7 +60,7 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
                     raise ActionError(f"There are {len(session.tabs)} tabs; the first has index 0.")
                 await session.focus_tab(action.index)
             case Wait() if not isinstance(tab, DeterministicTab):  # which advances its time itself
-                await tab.pass_by(action.ms)
+                await tab.pass_by(action.ms, patience=action.ms / 1000)
     except (Error, TimeoutError) as error:
         text = str(error) if isinstance(error, Error) else f"Timeout: no answer within {seconds:g} s"
         if "Download is starting" in text:

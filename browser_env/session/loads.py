@@ -50,6 +50,8 @@ class Loads:
         self._all: dict[str, Load] = {}
         self.begun = 0
         """How many there have been that hold time up."""
+        self._patient_until = 0.0
+        """When (`time.monotonic`) the patience with old requests ends."""
         self._document = ""
         """The id of the page's main frame."""
         self._blank: float | None = None
@@ -126,7 +128,12 @@ class Loads:
 
     def hold_at(self, moment: float) -> bool:
         """Does something still hold up the page's time at that moment (`time.monotonic`)?"""
-        return any(moment < one.began + one.hold for one in self._all.values())
+        old = moment < self._patient_until
+        return any(moment < one.began + one.hold or (old and one.hold == NETWORK) for one in self._all.values())
+
+    def wait_again(self, seconds: float) -> None:
+        """Let requests that have held up the page's time before do so once more, for so long at most."""
+        self._patient_until = time.monotonic() + min(seconds, NETWORK)
 
     def since_last(self) -> float | None:
         """Return the seconds since the last one began of those that may still come, or None if there is none."""

@@ -108,7 +108,7 @@ class PageTime:
         """Milliseconds since the session began, as the page sees it."""
         self.session: OwnSession
         self.begun = asyncio.Event()
-        """Set when the page has been told that its time stands still, so that it may begin."""
+        """Set when the page knows that its time stands still: it may begin."""
         self._turn, self._clocks = turn, clocks
         self._clock = RendererClock(0.0)
         self._ahead = 0.0
@@ -228,18 +228,20 @@ class PageTime:
         self._pictures.append((picture, after))
         return self._awaited(picture)
 
-    async def pass_by(self, milliseconds: float, *, stride: float = COARSE) -> None:
+    async def pass_by(self, milliseconds: float, *, stride: float = COARSE, patience: float = 0.0) -> None:
         """Let so much of the page's time pass.
 
         Args:
             milliseconds: of the page's time.
             stride: the most of them from frame to frame.
+            patience: seconds for which old requests hold time up once more.
 
         Raises:
             Error: the page is gone.
         """
         passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._held = 0.0
+        self._loads.wait_again(patience)
         self._passing.append((passed, self.now + milliseconds, stride))
         await self._awaited(passed)
 
@@ -268,8 +270,7 @@ class PageTime:
         Raises:
             Error: the page is gone.
         """
-        span = AFTERMATH + GRID - self.now % GRID + ROUNDING
-        await self.pass_by(span, stride=span)
+        await self.pass_by(AFTERMATH + GRID - self.now % GRID + ROUNDING, stride=2 * AFTERMATH)
 
     def _awaited(self, future: asyncio.Future[T]) -> asyncio.Future[T]:
         if self._over:

@@ -258,12 +258,12 @@ class Tab:
         """By the page's clock, if it is left to us, or else by ours."""
         return time.monotonic() if self.time is None else self.time.now / 1000
 
-    async def pass_by(self, milliseconds: float) -> None:
-        """Let time pass: the page's, if it is left to us."""
+    async def pass_by(self, milliseconds: float, *, patience: float = 0.0) -> None:
+        """Let time pass: the page's, if it is left to us. `patience` is as in `PageTime.pass_by`."""
         if self.time is None:
             await asyncio.sleep(milliseconds / 1000)
         else:
-            await self.time.pass_by(milliseconds)
+            await self.time.pass_by(milliseconds, patience=patience)
 
     def going_on(self) -> contextlib.AbstractContextManager[None]:
         """Let time pass and draw frames meanwhile, if the page's time is left to us."""

@@ -105,6 +105,7 @@ def test_view_transitions_keep_no_frame_back(open_page, clock):
     )
     for _ in range(3):
         obs, *_ = env.step({"action": "click", "selector": "#go"})
+        assert not any("error" in event for event in obs["events"])
     obs, *_, info = env.step({"action": "wait", "ms": 500})
     assert (info["outcome"], obs["title"], obs["elements"][0]["name"]) == ("running", "index!!!", "Done")
     obs, *_, info = env.step({"action": "click", "selector": "a"})

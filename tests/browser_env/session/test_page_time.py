@@ -55,10 +55,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path == "/file":
             return self.send_file()
-        time.sleep({"/slow": 0.4, "/poll": 1.5, "/never": 20, "/styles": 0.3}.get(path, 0))
+        time.sleep({"/slow": 0.4, "/poll": 1.5, "/never": 20, "/styles": 0.3, "/slower": 4}.get(path, 0))
         body = {
             "/slow": "arrived",
             "/poll": "",
+            "/slower": "arrived",
             "/never": "",
             "/styles": "p { color: red }",
             "/styled": "<title>styled</title><link rel='stylesheet' href='/styles'><p>a page in colours",
@@ -182,6 +183,13 @@ def test_transitions_and_frames_go_with_the_page_s_time(held):
 def test_requests_take_real_time_in_which_the_page_s_stands(held):
     told = re.search("arrived after ([0-9]+) ms", press(held, "fetch")["dom"])
     assert int(told[1]) < 50, "of 400"
+
+
+def test_what_takes_longer_than_a_step_waits_comes_while_the_agent_does(held):
+    runtime().run(held.core.session.active.page.evaluate("fetch('/slower').then(() => out.textContent = 'arrived'); 0"))
+    for _ in range(2):
+        obs, *_ = held.step({"action": "wait", "ms": 5000})
+    assert "arrived" in obs["page_text"]
 
 
 def test_a_worker_s_script_holds_nothing_up(held):
