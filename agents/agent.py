@@ -66,6 +66,8 @@ class Decision:
     """Which of the last reply's actions were not carried out, and why, as the model was told."""
     roles: tuple[dict[str, Any], ...] = ()
     """What each role of a composed agent proposed, and what came of it so far."""
+    rejected: str = ""
+    """What a verifier missed of the claim that it rejected here; nothing is done then."""
     gives_up: str = ""
     """Why the agent ends the episode after this action, without the goal: it has failed, whatever the task wants."""
     query: Query | None = None

@@ -7,7 +7,7 @@ import contextlib
 import copy
 import difflib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 from weakref import WeakSet
 
 import gymnasium as gym
@@ -40,7 +40,7 @@ from selfsurf.browser_env.session.stealth import STEALTH_SWITCHES
 from selfsurf.browser_env.settings import ObsMode, Settings, check_options
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
 from selfsurf.browser_env.step_limit import checked_limit, step_limit
-from selfsurf.browser_env.task import ClockKind, SoFar, Task, Viewport, as_task, check_address
+from selfsurf.browser_env.task import ClockKind, Ends, SoFar, Task, Viewport, as_task, check_address
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ def make_core(
 
     Raises:
         ValueError: both a task and a start URL or goal were given, `session` and `context` set the same thing, or
-            `dialogs` or `obs_mode` is invalid.
+            `dialogs`, `obs_mode` or the task's `ends` is invalid.
     """
     check_options(locals())
     if is_id(start_url):
@@ -127,6 +127,8 @@ def make_core(
         raise ValueError("Give either task=, or start_url= and goal=, not both.")
     check_dialogs(dialogs)
     task = Task(start_url=start_url, goal=goal) if task is None else as_task(task)
+    if task.ends not in get_args(Ends):
+        raise ValueError(f"{task.id}: ends is {' or '.join(map(repr, get_args(Ends)))}, not {task.ends!r}.")
     if any(core.task is task for core in _CORES):  # it keeps one episode's state, and has an environment already
         task = copy.deepcopy(task)
     session = session or SessionOptions()

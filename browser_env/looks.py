@@ -7,7 +7,7 @@ import os
 from dataclasses import fields, replace
 from typing import Any
 
-from selfsurf.browser_env.actions import Action, parse_action
+from selfsurf.browser_env.actions import Action, Finish, parse_action
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.observe.capture import View
@@ -21,7 +21,7 @@ from selfsurf.browser_env.safety.secrets import Vault
 from selfsurf.browser_env.session.deadline import deadline
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.settings import Settings
-from selfsurf.browser_env.task import Task, Viewport
+from selfsurf.browser_env.task import EpisodeState, Task, Viewport
 from selfsurf.browser_env.text import first_line
 
 
@@ -31,6 +31,7 @@ class Looks:
     settings: Settings
     viewport: Viewport
     observation: Observation | None
+    episode: EpisodeState
     vault: Vault
     task: Task
     foreign: dict[int, Any]
@@ -129,7 +130,8 @@ class Looks:
         """Return what the task's oracle would do now, and why: `{"action", "reason"}`, or None."""
         if self.observation is None or self._ended is not None or self.task.oracle is None:
             return None
-        told = self.task.oracle(self.observation)
+        over = self.episode.over and self.task.ends == "finish"
+        told = Finish(reason="Nothing is left to do.") if over else self.task.oracle(self.observation)
         if told is None:
             return None
         action = parse_action(told)

@@ -26,6 +26,8 @@ SHARE = 0.8
 LEAST = 1.0
 """Seconds of a step's time below which a verdict that comes too late is not told from a page that is slow."""
 
+UNSAID = "The agent has not said that it is done."
+
 
 class Scoring:
     """Asks the task for its verdict while the page is being observed.
@@ -64,10 +66,18 @@ class Scoring:
     def final(self, before: Observation | None, after: Observation) -> Score:
         """Return the verdict once the step's observation is there, which the task may score instead of the page."""
         if before is None:
-            return self.score
+            return self._held(self.score)
         with self._ended_if_blocking("score_seen", Scoring.final.__code__), task_code("score_seen"):
             score = self._task.score_seen(before, after, self._episode)
-        return self.score if score is None else self._checked("score_seen", score)
+        return self._held(self.score if score is None else self._checked("score_seen", score))
+
+    def _held(self, score: Score) -> Score:
+        """Return a verdict, or none yet where only the agent ends the episode and has not."""
+        self._episode.over = score.done
+        if self._task.ends == "verdict" or self._episode.finished:
+            return score
+        so_far = {"reason": UNSAID, "reached": score.done and score.reward >= 1, "so_far": dict(score.details)}
+        return Score(details=so_far, judged=score.judged)
 
     async def _verdict(self) -> Score:
         tab = self._session.active

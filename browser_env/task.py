@@ -28,6 +28,9 @@ LOAD_PATIENCE = 5.0
 """Seconds that a start page may take to load; after that, settling takes over and the episode starts regardless."""
 
 ClockKind = Literal["real", "virtual"]
+Ends = Literal["verdict", "finish"]
+"""When an episode ends: once the task's score says done, or only when the agent says so (`Task.ends`)."""
+
 Viewport = tuple[int, int]
 """Width and height in CSS pixels."""
 
@@ -65,6 +68,8 @@ class EpisodeState:
     """The agent said `finish` or `infeasible`."""
     answer: str = ""
     infeasible: bool = False
+    over: bool = False
+    """The task's score says done, but the episode goes on until the agent does, too (`Task.ends`)."""
     messages: list[ChatMessage] = field(default_factory=list)
     requests: tuple[dict[str, Any], ...] = ()
     """What pages requested in the last step: `method`, `url`, and `status`, None where there was no answer."""
@@ -113,6 +118,9 @@ class Task:
     clock: ClockKind = "real"
     """Whose time its pages have if the environment isn't told: the real one, or where that can be had one that the
     engine holds (`browser_env.session.page_time`)."""
+    ends: Ends = "verdict"
+    """With `"finish"` an episode goes on until the agent says that it is done, as on a page that nobody judges. What
+    it has reached counts then. Until then `info["score"]` says whether the goal is `reached`, and details `so_far`."""
     uploads: tuple[Path, ...] = ()
     """Folders with files of its own that may be uploaded, besides those of `Safety.upload_from`."""
     verdict: str | None = None

@@ -58,12 +58,12 @@ for _make in (make_miniwob, make_scenario, make_misled):
 
 def _task_options(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the task's own options from `options` and return them."""
-    return {key: options.pop(key) for key in ("data_mode", "time_limit") if key in options}
+    return {key: options.pop(key) for key in ("data_mode", "time_limit", "ends") if key in options}
 
 
 def _changes(options: dict[str, Any]) -> dict[str, Any]:
     """The same of a scenario's."""
-    return {key: options.pop(key) for key in ("change", "version") if key in options}
+    return {key: options.pop(key) for key in ("change", "version", "ends") if key in options}
 
 
 def _options(task: browser_env.Task, options: dict[str, Any]) -> dict[str, Any]:

@@ -113,6 +113,10 @@ class Result:
     """Of an error that nobody foresaw."""
     claimed: bool = False
     """The agent ended it by saying that it is done."""
+    rejected: int = 0
+    """How many claims its verifier rejected."""
+    wrongly_rejected: int | None = None
+    """Of these, how many were true; None where the task says so only at the end (`browser_env.task.Task.ends`)."""
     terminal_reason: str = ""
     """Why it ended, in its agent's own words (`agents.graph.reasons`), where it has any."""
     judged: bool = True
@@ -149,6 +153,11 @@ class Result:
         self.score, self.judged = step.info["score"], step.info.get("judged", True)
         self.last_error = step.error or self.last_error
         self.claimed = step.after["last_action"].startswith(_CLAIM)
+        if step.decision.rejected:
+            self.rejected += 1
+        if "reached" in self.score:
+            wrongly = bool(step.decision.rejected and self.score["reached"])
+            self.wrongly_rejected = (self.wrongly_rejected or 0) + wrongly
         usage = step.decision.completion.usage
         if usage is not None:
             self._spend(usage.prompt_tokens, usage.completion_tokens, usage.cost)

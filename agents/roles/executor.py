@@ -221,12 +221,14 @@ class TaskExecutor(DecidingAgent):
         proposal, *verdicts = task.history[-1].proposals
         decision = proposal.decision
         assert decision is not None
-        completion, action, note, gives_up = decision.completion, decision.action, decision.guard_note, ""
+        completion, action, note = decision.completion, decision.action, decision.guard_note
+        rejected, gives_up = "", ""
         if verdicts or task.mode is Mode.DONE:
             accepted = task.mode is Mode.DONE
             proposal.results.append(ExecutionResult("mark_complete", accepted, task.missing))
             if not accepted:
-                told = f"The claim was rejected: {task.missing}"
+                rejected = task.missing
+                told = f"The claim was rejected: {rejected}"
                 note = " ".join(filter(None, (note, told)))
                 action, gives_up = Wait(ms=0, reason=told), told if task.rejections >= MAX_REJECTIONS else ""
         for verdict in verdicts:
@@ -237,6 +239,7 @@ class TaskExecutor(DecidingAgent):
             action=action,
             completion=completion,
             guard_note=note,
+            rejected=rejected,
             gives_up=gives_up,
             roles=(_record(proposal), *sampled),
         )

@@ -43,6 +43,8 @@ class Settings(AgentArguments, EnvironmentArguments):
     """MiniWoB++: train or test data, where a task has both."""
     time_limit: int | None = Field(default=None, ge=1, le=2**31 - 1)
     """MiniWoB++: ms of its time that a page gives an episode; lifted by default."""
+    ends: str = ""
+    """MiniWoB++, scenarios: `finish` lets only the agent end an episode, by saying that it is done."""
     workers: int = Field(default=4, ge=1)
     """Episodes at the same time, over all processes."""
     processes: int = Field(default=1, ge=1)
@@ -202,7 +204,7 @@ def _suite(settings: Settings) -> Suite:
     """Load the suite and make each task once, so that a wrong one is refused before anything runs."""
     from selfsurf.envs_registry.suites import load_suite
 
-    options = {name: value for name in ("data_mode", "time_limit") if (value := getattr(settings, name))}
+    options = {name: value for name in ("data_mode", "time_limit", "ends") if (value := getattr(settings, name))}
     try:
         suite = load_suite(settings.suite).only(
             splits=settings.split, groups=settings.group, ids=settings.task, **options

@@ -35,7 +35,11 @@ class Settings(Arguments):
 
 @command
 def main(settings: Settings) -> int:
-    """Ask a verifier about claims at the ends of episodes, and about some that come too early."""
+    """Ask a verifier about claims at the ends of episodes, and about some that come too early.
+
+    Two more lines say how far the other claims with the same goal get, and those of the task after as many steps: a
+    verifier has to beat both.
+    """
     from selfsurf.browser_env.record.episode import EpisodeError
     from selfsurf.sdft.rows.stored import load_stored
 
@@ -50,7 +54,7 @@ def main(settings: Settings) -> int:
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.agents.roles.verifier import Verifier, trained_policy
     from selfsurf.sdft.measure.statistics import Confusion
-    from selfsurf.sdft.rows.verdicts import balanced, claims_of
+    from selfsurf.sdft.rows.verdicts import balanced, by_others, claims_of
 
     rng = np.random.default_rng(settings.seed)
     claims = balanced(claims_of(stored.episodes, rng), settings.most, rng)
@@ -71,6 +75,10 @@ def main(settings: Settings) -> int:
                 pairs["all claims"].append((claim.true, said))
                 pairs["too early" if claim.early else "at an episode's end"].append((claim.true, said))
             update(min(first + TOGETHER, len(claims)))
+    true = [claim.true for claim in claims]
+    pairs["by the goal alone"] = list(zip(true, by_others(claims, lambda claim: claim.task.goal), strict=True))
+    by_steps = by_others(claims, lambda claim: (claim.env_id, len(claim.task.history)))
+    pairs["by the number of steps alone"] = list(zip(true, by_steps, strict=True))
     found = {name: Confusion.of(some) for name, some in pairs.items() if some}
     if settings.as_json:
         print(json.dumps({name: confusion_figures(one) for name, one in found.items()}, indent=1))

@@ -166,6 +166,10 @@ def figure_columns() -> list[Column]:
         found = row.strict.interval if row.strict else None
         return number(found.low if found else None, mean_interval(row.strict))
 
+    def rejections(row: Row) -> Cell:
+        wrongly = "" if row.wrongly_rejected is None else f" ({row.wrongly_rejected:,} wrongly)"
+        return number(row.rejected, f"{row.rejected:,}{wrongly}" if row.rejected else "")
+
     def amount_if_any(value: int) -> Cell:
         return number(value, f"{value:,}" if value else "")
 
@@ -176,7 +180,9 @@ def figure_columns() -> list[Column]:
         Column("95%", interval),
         Column("Lenient", lambda row: mean_cell(row.lenient)),
         Column("Time-scaled", lambda row: mean_cell(row.time_reward, reward)),
+        Column("Claims", lambda row: mean_cell(row.claims)),
         Column("False claims", lambda row: mean_cell(row.false_claims)),
+        Column("Rejected", rejections),
         Column("Steps", lambda row: median_cell(row.steps)),
         Column("Seconds", lambda row: median_cell(row.seconds)),
         Column("Tokens read", lambda row: median_cell(row.prompt_tokens)),

@@ -127,6 +127,10 @@ class Line(BaseModel):
     steps: Count
     claimed: bool | None = None
     """The agent ended it by saying that it is done."""
+    rejected: Count = 0
+    """Claims that its verifier rejected."""
+    wrongly_rejected: Count | None = None
+    """Of these, those that were true; None where nobody knows."""
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
     cost: Amount | None = None

@@ -70,8 +70,14 @@ class Row:
     lenient: Mean | None
     reward: Mean | None
     time_reward: Mean | None
+    claims: Mean | None
+    """The share in which the agent ended it by saying that it is done."""
     false_claims: Mean | None
-    """The share in which the agent said that it is done, and was not."""
+    """The share in which it said so, and was not."""
+    rejected: int
+    """Claims that a verifier rejected."""
+    wrongly_rejected: int | None
+    """Of these, those that were true; None where nobody knows."""
     steps: Spread | None
     seconds: Spread | None
     agent_seconds: Spread | None
@@ -204,11 +210,19 @@ def _row(name: str, results: Results, tasks: Sequence[AskedTask], split: str = "
         lenient=mean("lenient"),
         reward=mean("reward"),
         time_reward=mean("time_reward", -1),
+        claims=mean("claimed"),
         false_claims=mean("false_claim"),
+        rejected=sum(line.rejected for line in lines),
+        wrongly_rejected=_sum_if_known([line.wrongly_rejected for line in lines if line.rejected]),
         cost=sum(cost) if cost else None,
         outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES if outcomes[outcome]},
         **{name: _spread(lines, name) for name in SPREADS},
     )
+
+
+def _sum_if_known(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None
 
 
 def _mean(lines: Sequence[Line], what: str, low: float, drawn: Floats | None) -> Mean | None:

@@ -64,7 +64,8 @@ def record_of(result: Result) -> dict[str, Any]:
     """Return how an episode went as a line of `results.jsonl`.
 
     `reward` is the task's score at the end, `raw_reward` and `time_reward` are its own, unscaled and scaled by its
-    time; `claimed`: the agent said that it is done; `attempts` counts from 1; `episode` and `screenshot` are paths
+    time; `claimed`: the agent said that it is done; `rejected`: claims that its verifier rejected, `wrongly_rejected`:
+    those that were true, None where nobody knows; `attempts` counts from 1; `episode` and `screenshot` are paths
     relative to the run's folder, None where nothing was kept; `judged` is false for one that was played to its end and
     that nothing judges.
     """
@@ -76,7 +77,8 @@ def record_of(result: Result) -> dict[str, Any]:
     return {
         "task": result.job.env_id, "seed": result.job.seed, "outcome": result.outcome, "reward": result.reward,
         "raw_reward": _number(score.get("raw_reward")), "time_reward": _number(score.get("reward")),
-        "steps": result.length, "claimed": result.claimed,
+        "steps": result.length, "claimed": result.claimed, "rejected": result.rejected,
+        "wrongly_rejected": result.wrongly_rejected,
         "prompt_tokens": result.prompt_tokens, "completion_tokens": result.completion_tokens, "cost": result.cost,
         "seconds": round(result.seconds, 4), "agent_seconds": round(result.agent_seconds, 4),
         "env_seconds": round(result.env_seconds, 4), "attempts": result.attempt + 1,

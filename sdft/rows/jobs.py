@@ -12,7 +12,8 @@ from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.envs_registry import is_open, task_of
 from selfsurf.sdft.rollouts import Job
 from selfsurf.sdft.rollouts.stored import StateJob
-from selfsurf.sdft.rows.stored import State, divide, load_stored, states_of, turns
+from selfsurf.sdft.rows.stored import State, divide, load_stored, recordings_of, states_of, turns
+from selfsurf.sdft.rows.variation import turns_of
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.recording import load_recordings
 
@@ -20,16 +21,21 @@ _AS_DONE = {"episodes_per_step": 2, "max_rows": 4, "rehearsal": 0.1}
 """Where most is learned from recorded steps as they were done, little is from the student's own. Rehearsed, since such
 learning forgets as SFT does."""
 
-OF_SEVERAL = {
-    "steps": 64, "episodes_per_step": 1, "max_rows": 2, "labels": True, "max_new_tokens": 64, "rehearsal": 0.3,
+_RECORDED = {
+    "episodes_per_step": 1, "max_rows": 2, "labels": True, "rehearsal": 0.3, "rehearsal_rows": 1,
+    "evaluate_every": 20,
 }  # fmt: skip
-"""Where recordings have goals of their own: each of their pages comes up less often, and which of a goal's values goes
-into which field is easier said once the field's label is."""
+"""Of runs that play nothing. Which of a goal's values goes into which field is easier said after the field's label."""
 
-ROWS_OF_SEVERAL, ROWS_A_STEP = (8, 12), 0.4
-"""There, fewest and most recorded rows in an optimizer step, and how many for each recorded step: each of them comes up
-some 25 times or more, and no more rows than that needs are paid for."""
+ROWS, ROWS_A_STEP = (8, 12), 0.4
+"""There, fewest and most recorded rows in an optimizer step, and how many for each recorded step."""
 
+STEPS, TIMES = (40, 64), 15
+"""There, fewest and most optimizer steps, and how many times each recorded step comes up, those that count more
+(`variation.TURNS`) accordingly oftener."""
+
+WRITTEN = 64
+"""There, tokens of a reply: labels take some."""
 
 BESIDE_TEXT = 24
 """Tokens of a reply beside its text, of which a token has a character or more."""
@@ -132,12 +138,14 @@ def as_recorded(demonstrations: Sequence[str | Path], *, hindsight: bool = False
     """
     learned = learned_offline(demonstrations, hindsight=hindsight)
     teaching = load_stored(demonstrations, hindsight=hindsight).teaching()
-    if len({one.goal for one in teaching}) == 1:
-        return {**learned, "recorded_rows": TrainSettings.model_fields["recorded_rows"].default, **_AS_DONE}
-    fewest, most = ROWS_OF_SEVERAL
-    rows = min(most, max(fewest, round(ROWS_A_STEP * len(states_of(teaching)))))
-    written = max(learned["max_new_tokens"], OF_SEVERAL["max_new_tokens"])
-    return {**learned, **_AS_DONE, **OF_SEVERAL, "recorded_rows": rows, "max_new_tokens": written}
+    rows = _between(ROWS, ROWS_A_STEP * len(states_of(teaching)))
+    steps = _between(STEPS, TIMES * len(turns_of(recordings_of(teaching))) / rows)
+    written = max(learned["max_new_tokens"], WRITTEN)
+    return {**learned, **_RECORDED, "recorded_rows": rows, "steps": steps, "max_new_tokens": written}
+
+
+def _between(bounds: tuple[int, int], wanted: float) -> int:
+    return min(bounds[1], max(bounds[0], round(wanted)))
 
 
 def learned_from(demonstrations: Sequence[str | Path]) -> dict[str, Any]:

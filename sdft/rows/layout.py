@@ -29,16 +29,23 @@ class Layout:
         in_order: ids of those that may have been chosen by their place: what is beside them stays where it is, and so
             does all text around them, which may tell them apart.
         said: texts that actions have in common with goal or pages: lines that have them stay.
+        by_name: ids of those that were chosen by their name: they stand anywhere among those of their kind.
     """
 
     def __init__(
-        self, rng: np.random.Generator, touched: Collection[int], in_order: Collection[int], said: Collection[str]
+        self,
+        rng: np.random.Generator,
+        touched: Collection[int],
+        in_order: Collection[int],
+        said: Collection[str],
+        by_name: Collection[int] = (),
     ) -> None:
         self._seed = int(rng.integers(2**31))
         self._share = max(0.0, rng.uniform(-MOST_LEFT_OUT / 2, MOST_LEFT_OUT))
         self._as_it_was = bool(rng.random() >= OTHER_ORDER)
         self._touched = frozenset(touched)
         self._in_order = frozenset(in_order)
+        self._by_name = frozenset(by_name)
         self._said = re.compile("|".join(map(bounded, said)) or r"(?!)", re.IGNORECASE)
 
     def arranged(self, dom: str) -> str:
@@ -54,11 +61,18 @@ class Layout:
                 blocks.append([line])
         by_place = any(line.id in self._in_order for line in lines)
         kept = [block for block in blocks if not self._left_out(block, by_place)]
-        if not (self._as_it_was or by_place):
-            kept.sort(key=lambda block: self._drawn(f"place of {_name(block)}"))
+        if not by_place:
+            movable = range(len(kept)) if not self._as_it_was else self._choices(kept)
+            mixed = iter(sorted((kept[at] for at in movable), key=lambda one: self._drawn(f"place of {_name(one)}")))
+            kept = [next(mixed) if at in movable else block for at, block in enumerate(kept)]
             used = iter([block for block in blocks if self._is_used(block)])
             kept = [next(used) if self._is_used(block) else block for block in kept]
         return [line for head, *below in kept for line in (head, *(self._arranged(below) if below else []))]
+
+    def _choices(self, blocks: Sequence[Sequence[OutlineLine]]) -> list[int]:
+        """Which blocks are of one kind with one in which something was chosen by its name."""
+        kinds = {_kind(block) for block in blocks if any(line.id in self._by_name for line in block)}
+        return [at for at, block in enumerate(blocks) if _kind(block) in kinds]
 
     def _is_used(self, block: Sequence[OutlineLine]) -> bool:
         """Is one of the recorded actions about it? What is used stays in its order: a form is filled in downwards."""
@@ -81,3 +95,8 @@ def _name(block: Sequence[OutlineLine]) -> str:
     """What a line and those below it are known by: the first element's role and name, or the first line's text."""
     found = next((line.element for line in block if line.element is not None), None)
     return block[0].text if found is None else f"{found.role} {found.name}"
+
+
+def _kind(block: Sequence[OutlineLine]) -> str:
+    """An element's role, or a container's."""
+    return block[0].text.partition(" ")[0]

@@ -20,22 +20,21 @@ from selfsurf.browser_env import Observation, Outcome
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rows.demonstrator import Demonstrator
 from selfsurf.sdft.rows.samples import Sample, samples_of
-from selfsurf.sdft.rows.variation import varied
+from selfsurf.sdft.rows.variation import turns_of, varied
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.teacher.recording import Recording
 
-OTHER_WORDS, OF_SEVERAL = 0.5, 0.9
-"""How often other words are drawn for what goal and actions share: of one recording, which is to be done again, and of
-several with goals of their own."""
+OTHER_WORDS = 0.9
+"""How often other words are drawn for what goal and actions share."""
 
 _ORDER, _VARIATION = 1, 2
 """Tell what is drawn from a run's seed."""
 
 
 class Recorded:
-    """The steps of recordings as rows. Every step comes up equally often.
+    """The steps of recordings as rows, in turn.
 
     Args:
         recordings: whole, from disk.
@@ -44,8 +43,7 @@ class Recorded:
     """
 
     def __init__(self, recordings: Sequence[Recording], policy: LocalPolicy, settings: TrainSettings) -> None:
-        self._other_words = OTHER_WORDS if len({one.goal for one in recordings}) == 1 else OF_SEVERAL
-        self._steps = [(one, index) for one in recordings for index, shown in enumerate(one.steps) if shown.sayable]
+        self._steps = turns_of(recordings)
         self._policy = policy
         self._settings = settings
         self._agent = cast(Demonstrator, make_agent(policy, settings, sampling=False, kind=Demonstrator))
@@ -81,7 +79,7 @@ class Recorded:
         order = np.random.default_rng([self._settings.seed, _ORDER, turn]).permutation(len(self._steps))
         recording, step = self._steps[order[index]]
         rng = np.random.default_rng([self._settings.seed, _VARIATION, place])
-        recording = varied(recording, rng, words=bool(rng.random() < self._other_words))
+        recording = varied(recording, rng, words=bool(rng.random() < OTHER_WORDS))
         observation = bring(self._agent, recording, step)
         view: dict[str, Any] = {"action": recording.steps[step].action.to_dict()}
         (decision,) = self._agent.decide([observation], [0], privileged=[view])

@@ -17,12 +17,17 @@ from selfsurf.sdft.teacher.recording import Recording, Shown
 TRADED = 0.5
 """How often a chosen one trades places, if there are others."""
 
+RENAMED = 0.5
+"""How often else all of them have other names, or the one that is new would be the one to choose."""
+
 NEAREST = 4
 """Elements that count as standing beside one: those of its role that are the fewest places away."""
 
 
-def traded(recording: Recording, texts: Sequence[str], rng: np.random.Generator) -> dict[str, str]:
-    """Return names that take each other's places, in both directions.
+def other_choices(
+    recording: Recording, texts: Sequence[str], rng: np.random.Generator
+) -> tuple[dict[str, str], list[str]]:
+    """Return names that take each other's places, in both directions, and names that are to be others.
 
     Args:
         recording: its observations are whole.
@@ -31,16 +36,21 @@ def traded(recording: Recording, texts: Sequence[str], rng: np.random.Generator)
     """
     touched = {chosen for shown in recording.steps for chosen, _ in _choices(shown)}
     found: dict[str, str] = {}
+    renamed: list[str] = []
     for shown in recording.steps:
         for chosen, others in _choices(shown):
-            if chosen not in texts or chosen in found or rng.random() >= TRADED:
+            if chosen not in texts or chosen in found:
                 continue
             known = [text for text in (*texts, *touched, *found, recording.goal) if text != chosen]
             free = [one for one in dict.fromkeys(others) if not any(_overlap(one, text) for text in (chosen, *known))]
-            if free and not any(_overlap(chosen, text) for text in known if text != recording.goal):
+            if not free or any(_overlap(chosen, text) for text in known if text != recording.goal):
+                continue
+            if rng.random() < TRADED:
                 other = free[int(rng.integers(len(free)))]
                 found |= {chosen: other, other: chosen}
-    return found
+            elif rng.random() < RENAMED:
+                renamed += free
+    return found, [name for name in dict.fromkeys(renamed) if name not in found]
 
 
 def choosable(shown: Shown) -> list[str]:

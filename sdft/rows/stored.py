@@ -59,6 +59,8 @@ class StoredStep:
     """What the guards said."""
     rejected: str = ""
     """What a verifier missed where it rejected that all was done: then nothing was done in this step."""
+    reached: bool = False
+    """The goal was reached after it, though the episode went on (`browser_env.task.Task.ends`)."""
 
     @cached_property
     def shown(self) -> Action | None:
@@ -364,6 +366,7 @@ def _step(record: dict[str, Any], seen: Observation) -> StoredStep:
         unread="" if last is None else last["error"],
         guarded=decision.get("guard", ""),
         rejected="" if claim is None else claim[1],
+        reached=record["score"].get("reached") is True,
     )
 
 

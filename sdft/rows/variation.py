@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from selfsurf.browser_env import Action
+from selfsurf.browser_env import Action, Click
 from selfsurf.browser_env.goal.words import bounded, texts_of_goal
 from selfsurf.browser_env.observe.outline import OutlineLine, parse_line, parse_outline
 from selfsurf.sdft.rows.fields import exchanged
 from selfsurf.sdft.rows.labels import Label, other_labels
 from selfsurf.sdft.rows.layout import Layout
-from selfsurf.sdft.rows.siblings import choosable, traded
+from selfsurf.sdft.rows.siblings import choosable, other_choices
 from selfsurf.sdft.teacher.recording import Recording, Shown
 
 FROM_ONE = 0.5
@@ -35,6 +35,9 @@ OTHER_FIELDS = 0.5
 
 REAL_WORDS = 0.5
 """How often another word is one of the pages' own, and not one that means nothing."""
+
+TURNS = 3
+"""How many times oftener a step comes up where the goal says what is typed or chosen: the others are soon learned."""
 
 _WORD = re.compile(r"[^\W\d_]{3,}|\d+")
 _STRUCTURE = re.compile(r" level=\d+$")
@@ -56,7 +59,7 @@ def varied(recording: Recording, rng: np.random.Generator, *, words: bool = True
         recording = exchanged(recording, rng)
     labels = _other_labels(recording, rng) if words else {}
     touched = {number for one in recording.steps for number in _numbers(one.action).values()}
-    layout = Layout(rng, touched, _by_place(recording), spoken_of(recording))
+    layout = Layout(rng, touched, _by_place(recording), spoken_of(recording), _by_name(recording))
     observations = [_laid_out(one.observation, layout) for one in recording.steps]
     ids = _other_ids(observations, rng)
     steps = tuple(
@@ -71,9 +74,11 @@ def _spoken(recording: Recording, rng: np.random.Generator) -> tuple[dict[str, s
 
     With them comes which of them are replaced in any case and number.
     """
-    texts, loose = spoken_of(recording), inflected_texts(recording)
-    others = traded(recording, texts, rng)
-    drawn = _other_words([text for text in texts if text not in others], _vocabulary(recording), rng)
+    loose, fixed = inflected_texts(recording), _without_choice(recording)
+    texts = [text for text in spoken_of(recording) if text not in fixed]
+    others, renamed = other_choices(recording, texts, rng)
+    new = [text for text in (*texts, *renamed) if text not in others]
+    drawn = _other_words(new, _vocabulary(recording), rng)
     return {**drawn, **others}, {*loose, *(other for chosen, other in others.items() if chosen in loose)}
 
 
@@ -127,6 +132,44 @@ def spoken_of(recording: Recording) -> list[str]:
     return list(dict.fromkeys([*shared_texts(recording), *inflected_texts(recording), *texts_of_pages(recording)]))
 
 
+def goal_decides(recording: Recording, index: int) -> bool:
+    """Does the goal say what is typed or chosen at a step, where something else might be?"""
+    said = {*shared_texts(recording), *inflected_texts(recording)} - _without_choice(recording)
+    return any(text in said for text, _ in _done(recording.steps[index]))
+
+
+def turns_of(recordings: Iterable[Recording]) -> list[tuple[Recording, int]]:
+    """Return the recorded steps that can be learned, each as often as it comes up in a turn of all."""
+    return [
+        (one, index)
+        for one in recordings
+        for index, shown in enumerate(one.steps)
+        if shown.sayable
+        for _ in range(TURNS if goal_decides(one, index) else 1)
+    ]
+
+
+def _done(shown: Shown) -> list[tuple[str, bool]]:
+    """What a step typed, chose or clicked, and whether it might have been something else of the kind."""
+    action: Any = shown.action
+    elements = shown.observation["elements"]
+    element = next((one for one in elements if one["id"] == getattr(action, "id", None)), None)
+    if action.name in ("fill", "type"):
+        return [(action.text, True)]
+    if action.name == "select":
+        return [(option, True) for option in action.options]
+    if action.name == "click" and element is not None:
+        alike = {one["name"] for one in elements if one["role"] == element["role"]}
+        return [(element["name"], len(alike) > 1)]
+    return []
+
+
+def _without_choice(recording: Recording) -> set[str]:
+    """Names of the goal that were once the only ones to click: "Log in" is what it says, and not one of several."""
+    done = [one for shown in recording.steps for one in _done(shown)]
+    return {text for text, might_differ in done if not might_differ}
+
+
 def _in_any_form(text: str) -> str:
     return rf"(?<!\w)(?i:{re.escape(text)})(?:e?s)?(?!\w)"
 
@@ -142,6 +185,15 @@ def _by_place(recording: Recording) -> set[int]:
             if one["id"] in _numbers(shown.action).values() and (unnamed or alike[one["role"], one["name"]] > 1):
                 found.add(one["id"])
     return found
+
+
+def _by_name(recording: Recording) -> set[int]:
+    """What was chosen because the goal names it."""
+    return {
+        shown.action.id
+        for index, shown in enumerate(recording.steps)
+        if isinstance(shown.action, Click) and shown.action.id is not None and goal_decides(recording, index)
+    }
 
 
 def _laid_out(observation: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
@@ -165,9 +217,10 @@ def _other_ids(observations: Sequence[Mapping[str, Any]], rng: np.random.Generat
 
 
 def _vocabulary(recording: Recording) -> list[str]:
-    """The words of its pages: real ones, in the user's language. Not those of the goal and of what may be chosen."""
+    """The words of its pages: real ones, in the user's language. Not those of the goal or of elements' names."""
     pages = {shown.observation["page_text"] for shown in recording.steps}
-    taken = [recording.goal, *(name for shown in recording.steps for name in choosable(shown))]
+    named = (each["name"] for shown in recording.steps for each in shown.observation["elements"])
+    taken = [recording.goal, *named, *(name for shown in recording.steps for name in choosable(shown))]
     words = {word.lower() for page in pages for word in _WORD.findall(page) if word.isalpha()}
     return sorted(words - {word.lower() for text in taken for word in _WORD.findall(text)})
 

@@ -7,7 +7,8 @@ missing there is, in a solved one, what was done next.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -38,6 +39,8 @@ class Claim:
     verdict: Tool
     early: bool = False
     """Does it come before the end?"""
+    episode: int = 0
+    """Number of its episode among all."""
 
     @property
     def true(self) -> bool:
@@ -61,7 +64,7 @@ def claims_of(episodes: Iterable[StoredEpisode], rng: np.random.Generator) -> li
         rng: draws the steps at which a claim is too early.
     """
     found = []
-    for one in episodes:
+    for number, one in enumerate(episodes):
         if not (one.judged and one.rewarded):
             continue
         count = len(one.steps)
@@ -69,13 +72,14 @@ def claims_of(episodes: Iterable[StoredEpisode], rng: np.random.Generator) -> li
         claimed = next(claims, count)  # without those that a verifier rejected
         if claimed < count or one.final is not None:
             verdict: Tool = Accept(reason="the goal is reached") if one.solved else Reject(missing=MISSED)
-            found.append(Claim(one.env_id, _claimed(one, claimed), verdict))
-        early = [index for index in range(claimed) if one.steps[index].shown is not None]
+            found.append(Claim(one.env_id, _claimed(one, claimed), verdict, episode=number))
+        reached = [False, *(step.reached for step in one.steps)]
+        early = [index for index in range(claimed) if one.steps[index].shown is not None and not reached[index]]
         if early:
             index = int(rng.choice(early))
             step = one.steps[index]
             missing = describe(cast(Action, step.shown), step.observation)[:SHORT] if one.solved else MISSED
-            found.append(Claim(one.env_id, _claimed(one, index), Reject(missing=missing), early=True))
+            found.append(Claim(one.env_id, _claimed(one, index), Reject(missing=missing), True, number))
     return found
 
 
@@ -96,6 +100,26 @@ def balanced(claims: Sequence[Claim], most: int, rng: np.random.Generator) -> li
     pairs = [_Pair(task, pair) for task, kinds in sorted(by_task.items()) for pair in zip(*kinds, strict=False)]
     chosen = [one for pair in choose(pairs, most // 2, rng) for one in pair.claims]
     return [chosen[index] for index in rng.permutation(len(chosen))]
+
+
+def by_others(claims: Sequence[Claim], of: Callable[[Claim], Hashable]) -> list[bool | None]:
+    """Say of each claim what most of those say that are alike in one respect, in other episodes; None: nothing.
+
+    How far that gets is what a verifier gets that looks at nothing else.
+
+    Args:
+        claims: of all of them it is known whether they are true.
+        of: what they are alike in, such as goal or number of steps.
+    """
+    all_of = Counter((of(claim), claim.true) for claim in claims)
+    own = Counter((of(claim), claim.episode, claim.true) for claim in claims)
+
+    def said(claim: Claim) -> bool | None:
+        kind = of(claim)
+        true, others = (all_of[kind, one] - own[kind, claim.episode, one] for one in (True, False))
+        return None if true == others else true > others
+
+    return [said(claim) for claim in claims]
 
 
 def _claimed(episode: StoredEpisode, index: int) -> RoleTask:

@@ -12,6 +12,7 @@ import numpy as np
 
 import selfsurf.tasks.miniwob.oracles as oracles
 from selfsurf.browser_env import Action, EnvError, EpisodeState, Observation, Score, Task
+from selfsurf.browser_env.task import Ends
 
 FLIGHTS = ("flight.AA", "flight.Alaska", "flight.Alaska-auto")
 """The three tasks on airlines' pages (FlightWoB), in addition to the 125 that the `miniwob` package registers."""
@@ -79,6 +80,7 @@ class MiniWobTask(Task):
         data_mode: the data split, for the five tasks that have one.
         time_limit: the page's limit for an episode in milliseconds, over which `info["score"]["reward"]` falls to 0;
             None lifts both, so that the same actions score the same however long they take.
+        ends: with `"finish"` the page's verdict ends no episode: it counts once the agent says that it is done.
 
     Raises:
         ValueError: there is no such task, or the limit is out of range.
@@ -91,7 +93,12 @@ class MiniWobTask(Task):
     verdict = _VERDICT
 
     def __init__(
-        self, name: str, *, data_mode: Literal["train", "test"] = "train", time_limit: int | None = None
+        self,
+        name: str,
+        *,
+        data_mode: Literal["train", "test"] = "train",
+        time_limit: int | None = None,
+        ends: Ends = "verdict",
     ) -> None:
         if name not in (*NAMES, *FLIGHTS):
             raise ValueError(f"There is no MiniWoB++ task {name!r}; `selfsurf envs --match MiniWoB` lists them.")
@@ -106,6 +113,7 @@ class MiniWobTask(Task):
         self.max_steps = MORE_STEPS.get(name, self.max_steps)
         self.data_mode = data_mode
         self.time_limit = time_limit
+        self.ends = ends
         self.sites = {ORIGIN: html_root()}
         self._notes: oracles.Notes = {}
 

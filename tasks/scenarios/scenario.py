@@ -10,6 +10,7 @@ import numpy as np
 
 from selfsurf.browser_env import Action, Click, Element, EpisodeState, Fill, Observation, Score, Task
 from selfsurf.browser_env.actions import Select
+from selfsurf.browser_env.task import Ends
 
 HTML = Path(__file__).with_name("html")
 
@@ -36,6 +37,7 @@ class Scenario(Task):
         change: play it on a changed copy of the site, one of `CHANGES`; `details["touched"]` then lists the elements
             that were clicked or filled in, by what they were called before.
         version: which of the changed copies; decoys, for example, stand elsewhere in each of five.
+        ends: as `Task.ends`.
 
     Raises:
         ValueError: there is no such change.
@@ -48,7 +50,9 @@ class Scenario(Task):
     max_steps: int | None = 16
     restarts_in_page = True
 
-    def __init__(self, name: str, *, varied: bool = False, change: str = "", version: int = 0) -> None:
+    def __init__(
+        self, name: str, *, varied: bool = False, change: str = "", version: int = 0, ends: Ends = "verdict"
+    ) -> None:
         if change and change not in CHANGES:
             raise ValueError(f"There is no change {change!r} of scenarios: there are {', '.join(CHANGES)}.")
         origin = f"http://{self.site}.test"
@@ -56,6 +60,7 @@ class Scenario(Task):
         self.sites = {origin: HTML}
         self.id = f"Scenario/{name}-v0"
         self.varied = varied
+        self.ends = ends
         self.change, self.version = change, version
         self.label: dict[str, str] = {}
         """What the elements are called in this episode."""

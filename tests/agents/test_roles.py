@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
+import selfsurf
 from selfsurf import agents
 from selfsurf.agents.agent import Decision
 from selfsurf.agents.llm_agent import LLMAgent
@@ -35,6 +36,7 @@ from selfsurf.browser_env import Click, Fill, Finish, Infeasible, Observation, W
 from selfsurf.browser_env.arguments import OptionError
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.scripts.cli import app
+from selfsurf.tasks.miniwob.task import MiniWobTask
 from tests.agents.policy_server import replying, serve_raw, tool_call
 from tests.agents.said import Saying
 
@@ -318,6 +320,19 @@ def test_bench_run(tmp_path: Path) -> None:
     assert second["decision"]["roles"][0]["calls"] == [{"click": {"id": 1}}]
     about = json.loads((tmp_path / "run" / "run.json").read_text())["agent"]
     assert (about["name"], about["backend"], about["model"]) == ("roles", "openai", "m")
+
+
+def test_claims_are_counted_and_those_that_a_verifier_rejected_wrongly(tmp_path: Path) -> None:
+    replies = (DONE, REJECTED, 'Click.\nAction: {"click":1}', DONE, REJECTED, DONE, ACCEPTED)
+    with serve_raw(replying([], *replies), ["m"]) as url, ExitStack() as stack:
+        agent: Any = agents.make("roles", policy="openai", model="m", base_url=url, retries=0)
+        stack.callback(agent.policy.close)
+        summary = selfsurf.evaluate([MiniWobTask("click-test", ends="finish")], agent, seeds=1, out=tmp_path)
+    [line] = summary.results.lines
+    assert (line.outcome, line.steps, line.claimed, line.rejected, line.wrongly_rejected) == ("solved", 4, True, 2, 1)
+    row = summary.overall
+    assert (row.claims.mean, row.false_claims.mean, row.rejected, row.wrongly_rejected) == (1, 0, 2, 1)
+    assert "| 2 (1 wrongly) |" in (tmp_path / "report.md").read_text()
 
 
 def test_tools_that_can_not_work_are_refused_as_they_are_written() -> None:

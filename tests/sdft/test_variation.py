@@ -51,6 +51,21 @@ def test_what_was_chosen_stays_what_the_goal_says_in_any_case_and_number(goal):
     assert chosen - set(SHOP), "or has another name"
 
 
+def test_what_the_goal_names_stands_anywhere_among_its_kind():
+    radios = [element(number, "radio", name, tag="input") for number, name in enumerate(SHOP[:3], 1)]
+    form = page("group", *(f"  {element_line(one)}" for one in radios), element(4, "button", "Order", tag="button"))
+    form["elements"] = [*radios, *form["elements"]]
+    places, alone = Counter(), 0
+    for one in variations("Order the Lamp.", (form, Click(id=2)), count=200):
+        (shown,) = one.steps
+        ids = [line.id for line in parse_outline(shown.observation["dom"]) if line.text.startswith("radio")]
+        places[ids.index(shown.action.id)] += 1
+        names = {each["id"]: each["name"] for each in shown.observation["elements"]}
+        alone += len(ids) == 3 and {names[id] for id in ids if id != shown.action.id} == {"Mug", "Chair"}
+    assert min(places[place] for place in range(3)) > 30, "its place tells nothing"
+    assert alone < 60, "nor does a new name among those that were there"
+
+
 def test_a_value_is_not_put_into_what_only_looks_like_it():
     field = element(1, "textbox", "Quantity", tag="input")
     for one in variations("Order 2 of them.", (page('heading "Cart for 2" level=2', field), Fill(id=1, text="2"))):

@@ -15,7 +15,7 @@ from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.reply.constraint import Matcher, ll_tokenizer
 from selfsurf.agents.roles import Accept, Reject, TaskExecutor, Verifier
 from selfsurf.agents.roles.role import _grammar
-from selfsurf.agents.scripted import OracleAgent
+from selfsurf.agents.scripted import OracleAgent, ScriptedAgent
 from selfsurf.browser_env import Finish
 from selfsurf.browser_env.record.episode import EpisodeError, change_meta
 from selfsurf.scripts.cli import app
@@ -23,7 +23,7 @@ from selfsurf.sdft import TrainSettings, train, train_verifier
 from selfsurf.sdft.rollouts import Rollouts
 from selfsurf.sdft.rows.jobs import learned_offline
 from selfsurf.sdft.rows.stored import load_stored
-from selfsurf.sdft.rows.verdicts import MISSED, balanced, claims_of, verdict_rows
+from selfsurf.sdft.rows.verdicts import MISSED, balanced, by_others, claims_of, verdict_rows
 
 OPTION = "MiniWoB/click-option-v0"
 
@@ -83,6 +83,18 @@ def test_a_claim_that_a_verifier_rejected_is_none_of_the_end(episodes):
     end = claims_of([finished], np.random.default_rng(0))[0]
     assert end.task.claim == Finish(answer="42")
     assert len(end.task.history) == 2
+
+
+def test_where_the_goal_was_reached_a_claim_is_not_too_early(tmp_path):
+    scripted = ScriptedAgent([{"action": "click", "id": 1}, {"action": "click", "id": 1}, {"action": "finish"}])
+    with Rollouts(1) as rollouts:
+        (result,) = rollouts.run(scripted, [Job("MiniWoB/click-test-v0?ends=finish", 0)], folder=tmp_path)
+    assert (result.solved, result.length, result.claimed) == (True, 3, True)
+    (episode,) = load_stored([tmp_path]).episodes
+    assert [step.reached for step in episode.steps] == [True, True, False]
+    for seed in range(5):
+        claims = claims_of([episode], np.random.default_rng(seed))
+        assert [(one.true, len(one.task.history)) for one in claims] == [(True, 2), (False, 0)]
 
 
 def test_a_verifier_is_taught_at_the_prompt_that_it_would_be_asked_with(episodes, tiny_policy):
@@ -172,6 +184,13 @@ def test_episodes_without_both_kinds_of_claims_teach_no_verifier(shown, tiny_pol
         train_verifier(TrainSettings(tasks=(OPTION,)), tmp_path / "other")
 
 
+def test_what_the_claims_of_other_episodes_tell(episodes):
+    claims = claims_of(episodes[:3], np.random.default_rng(0))
+    assert by_others(claims, lambda claim: len(claim.task.history) == 2) == [True, False] * 3
+    assert by_others(claims, lambda claim: claim.task.goal) == [None] * 6, "nobody else has that goal"
+    assert by_others(claims, lambda claim: claim.env_id) == [None] * 6, "there are as many of either kind"
+
+
 def test_the_commands_train_and_measure_a_verifier(shown, tiny_folder, tmp_path):
     out = tmp_path / "run"
     small = ("max_rows=4", "lora_rank=4")
@@ -186,6 +205,9 @@ def test_the_commands_train_and_measure_a_verifier(shown, tiny_folder, tmp_path)
     counted = found["all claims"]
     assert counted["hits"] + counted["misses"] + counted["unknown"] >= 4
     assert found["too early"]["hits"] == found["too early"]["misses"] == 0
+    by_steps, by_goal = found["by the number of steps alone"], found["by the goal alone"]
+    assert (by_steps["hits"], by_steps["false_alarms"]) == (4, 0), "a true claim comes after two steps"
+    assert by_goal["unknown"] == 8, "each goal is that of one episode"
     wrong = CliRunner().invoke(app, ["train", "--verifier", "--out", str(tmp_path / "other")])
     assert wrong.exit_code == 2
     assert "give their folders as --episodes" in " ".join(wrong.output.replace("│", " ").split())

@@ -205,3 +205,39 @@ def test_a_page_with_a_limit_ends_the_episode():
 def test_a_limit_that_no_timer_has_is_refused(limit):
     with pytest.raises(ValueError, match=r"from 1 to 2147483647 ms, or None"):
         MiniWobTask("click-test", time_limit=limit)
+
+
+@pytest.mark.parametrize(("name", "outcome", "paid"), [("ONE", "solved", 1.0), ("TWO", "failed", 0.0)])
+def test_where_the_agent_ends_an_episode_the_pages_verdict_waits_for_it(name, outcome, paid):
+    env = gymnasium.make("MiniWoB/click-test-2-v0", screenshot=False, ends="finish")
+    obs, _ = env.reset(seed=0)
+    (button,) = [element for element in obs["elements"] if element["name"] == name]
+    assert env.unwrapped.privileged()["action"]["action"] == "click"
+    for _ in range(2):  # what counts is the first
+        obs, reward, terminated, _, info = env.step({"action": "click", "id": button["id"]})
+        assert (reward, terminated, info["outcome"]) == (0.0, False, "running")
+        assert info["score"]["so_far"]["raw_reward"] == 2 * paid - 1
+        assert "reward" not in " ".join([obs["dom"], *obs["events"]]), "nothing tells the agent"
+    assert env.unwrapped.privileged()["action"]["action"] == "finish"
+    _, reward, terminated, _, info = env.step({"action": "finish"})
+    assert (reward, terminated, info["outcome"]) == (paid, True, outcome)
+    assert info["score"]["raw_reward"] == 2 * paid - 1
+    env.reset(seed=0)
+    assert env.unwrapped.privileged()["action"]["action"] == "click"
+    env.close()
+
+
+def test_an_agent_that_never_says_it_is_done_has_solved_nothing():
+    env = gymnasium.make("MiniWoB/click-test-v0", screenshot=False, ends="finish", max_episode_steps=2)
+    obs, _ = env.reset(seed=0)
+    for _ in range(2):
+        *_, truncated, info = env.step({"action": "click", "id": obs["elements"][0]["id"]})
+    assert (truncated, info["outcome"]) == (True, "timeout")
+    assert info["score"]["reason"] == "The agent has not said that it is done."
+    assert "raw_reward" not in info["score"], "reports would count it"
+    env.close()
+
+
+def test_an_end_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="ends is 'verdict' or 'finish', not 'never'"):
+        gymnasium.make("MiniWoB/click-test-v0", ends="never")
