@@ -11,7 +11,7 @@ from typing import Any
 
 from selfsurf.agents.reply.kinds import MAX_TEXT, WAITS, Text, Value, forms, label
 from selfsurf.browser_env.act.compact import BARE, MAIN
-from selfsurf.browser_env.actions import Action, Press, Scroll, Wait, parse_action
+from selfsurf.browser_env.actions import Action, Fill, Press, Scroll, Wait, parse_action
 from selfsurf.browser_env.observation import Element
 
 
@@ -63,7 +63,7 @@ def as_written(action: Action, observation: Mapping[str, Any]) -> Action | None:
     """Return what a guided reply can say of an action; None where none can say it, such as a double click.
 
     A key loses the element that it was pressed at if that has the focus, scrolling all but its direction, a wait its
-    length.
+    length, what is filled in the blanks before it.
 
     Args:
         action: as it was done.
@@ -77,6 +77,8 @@ def as_written(action: Action, observation: Mapping[str, Any]) -> Action | None:
     elif isinstance(action, Wait):
         length = action.ms
         action = Wait(ms=min(WAITS, key=lambda ms: abs(ms - length)))
+    elif isinstance(action, Fill):
+        action = action.model_copy(update={"text": action.text.lstrip(" ")})
     short = json.loads(compact(action))
     possible = forms((action.name,), elements, tabs=observation.get("tabs", ()))
     sayable = any(
@@ -88,5 +90,5 @@ def as_written(action: Action, observation: Mapping[str, Any]) -> Action | None:
 
 def _may_be(said: Any, value: Value) -> bool:
     if isinstance(value, Text):
-        return isinstance(said, str) and value.value <= len(said) <= MAX_TEXT
+        return isinstance(said, str) and (value is Text.SOME) <= len(said) <= MAX_TEXT
     return said is True if value is True else said in value

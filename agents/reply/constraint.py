@@ -68,9 +68,8 @@ def grammar(
             if value is True:
                 literal += "true"
             elif isinstance(value, Text):
-                name = "TEXT" if value is Text.ANY else "SOME_TEXT"
-                terminals[name] = _text(max_text, value.value)
-                parts += [_quote(literal + '"'), name]
+                terminals[value.value] = _text(max_text, value)
+                parts += [_quote(literal + '"'), value.value]
                 literal = '"'
             elif key in _ID_TERMINALS and "in" not in form:
                 terminals[_ID_TERMINALS[key]] = f"/{'|'.join(map(str, value))}/"
@@ -219,9 +218,13 @@ def token_masks(
     return masks
 
 
-def _text(most: int, least: int = 0) -> str:
+def _text(most: int, kind: Text = Text.ANY) -> str:
     """The pattern of a JSON string's inside."""
-    return r'/([^"\\\x00-\x1F\x7F]|\\["\\]){' + f"{least},{most}" + "}/"
+    escaped = r'\\["\\]'
+    one = rf'([^"\\\x00-\x1F\x7F]|{escaped})'
+    if kind is Text.VALUE:
+        return rf'/(([^"\\\x00-\x20\x7F]|{escaped}){one}' + f"{{0,{most - 1}}})?/"
+    return f"/{one}{{{int(kind is Text.SOME)},{most}}}/"
 
 
 def _quote(value: str | int) -> str:

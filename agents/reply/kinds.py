@@ -43,10 +43,13 @@ _STATIC_INPUTS = frozenset({"button", "checkbox", "radio", "link", "menuitem", "
 
 
 class Text(Enum):
-    """A text, by the fewest characters that it has."""
+    """A text, by the name that it has in a grammar."""
 
-    ANY = 0
-    SOME = 1
+    ANY = "TEXT"
+    SOME = "SOME_TEXT"
+    """It is not empty."""
+    VALUE = "VALUE"
+    """It begins with no blank: after a word a small model writes the next one with the blank that parts them."""
 
 
 WAITS = (200, 1000)
@@ -130,7 +133,7 @@ def forms(
         if kind in ("click", "hover"):
             found.append({kind: _ids(elements)})
         elif kind in ("fill", "type"):
-            fields, text = [*filter(is_editable, elements)], Text.ANY if kind == "fill" else Text.SOME
+            fields, text = [*filter(is_editable, elements)], Text.VALUE if kind == "fill" else Text.SOME
             if labels:
                 found += [{**_in(kind, one), "text": text} for one in fields]
             else:

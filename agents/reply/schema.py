@@ -1,8 +1,8 @@
 """The JSON schema of a valid action on an element that exists, for servers that guide decoding by schema.
 
-The same language as `agents.reply.constraint.grammar`: the same kinds, ids and options. Two things differ, since JSON
-is freer than the grammar: a server may put blanks between the parts, and may write any character of a text as an
-escape, control characters included.
+The same language as `agents.reply.constraint.grammar`: the same kinds, ids and options. Three things differ, since JSON
+is freer than the grammar: a server may put blanks between the parts, may begin a text with one, and may write any
+character of a text as an escape, control characters included.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def strict(schema: Schema) -> Schema:
 
 def _value(value: Value, text: Schema) -> Schema:
     if isinstance(value, Text):
-        return text if value is Text.ANY else {**text, "minLength": value.value}
+        return {**text, "minLength": 1} if value is Text.SOME else text
     if value is True:
         return {"type": "boolean", "enum": [True]}
     return {"type": "integer" if isinstance(value[0], int) else "string", "enum": list(value)}

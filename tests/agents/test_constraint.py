@@ -53,6 +53,28 @@ def test_every_sample_is_an_action_on_a_visible_element(tokenizer: Any, form: Ob
     assert len(seen) > 8
 
 
+@pytest.mark.parametrize(
+    ("reply", "possible"),
+    [
+        ('{"fill":3,"text":"Ada L"}', True), ('{"fill":3,"text":""}', True), ('{"fill":3,"text":"\\"A"}', True),
+        ('{"fill":3,"text":"x"}', True), ('{"fill":3,"text":" Ada"}', False), ('{"fill":3,"text":" "}', False),
+        ('{"fill":3,"text":"Ada Lo"}', False), ('{"type":3,"text":" Ada"}', True), ('{"finish":" Ada"}', True),
+    ],
+)  # fmt: skip
+def test_what_is_filled_in_begins_with_no_blank(tokenizer: Any, form: Observation, reply: str, possible: bool) -> None:
+    matcher = Matcher(ll_tokenizer(tokenizer), grammar(form["elements"][:3], KINDS, max_text=5), [])
+    ids = tokenizer.encode(reply, add_special_tokens=False)
+    for token in ids:
+        if not matcher.allowed()[token]:
+            break
+        matcher.step(token)
+    else:
+        assert possible
+        assert matcher.allowed()[tokenizer.eos_token_id] or matcher.done
+        return
+    assert not possible
+
+
 def test_a_reply_can_name_a_field_before_what_goes_into_it(tokenizer: Any, element: Callable[..., Element]) -> None:
     fields = [
         element(3, "textbox", 'Full "name"', tag="input"), {**element(4, "textbox", tag="textarea"), "name": ""},
@@ -85,6 +107,7 @@ def test_a_reply_can_name_a_field_before_what_goes_into_it(tokenizer: Any, eleme
         ({"action": "drag", "from": 3, "to": 6}, {"action": "drag", "from": 3, "to": 6}),
         ({"action": "drag", "from": [1, 2], "to": 6}, None),
         ({"action": "fill", "id": 3, "text": ""}, {"action": "fill", "id": 3, "text": ""}),
+        ({"action": "fill", "id": 3, "text": " a b "}, {"action": "fill", "id": 3, "text": "a b "}),
         ({"action": "fill", "id": 3, "text": "x" * 201}, None),
         ({"action": "select", "id": 5, "options": ["A"]}, {"action": "select", "id": 5, "options": ["A"]}),
         ({"action": "select", "id": 5, "options": ["A", "B"]}, None),

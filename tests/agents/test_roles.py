@@ -35,6 +35,7 @@ from selfsurf.agents.roles.verifier import MAX_REJECTIONS
 from selfsurf.browser_env import Click, Fill, Finish, Infeasible, Observation, Wait
 from selfsurf.browser_env.arguments import OptionError
 from selfsurf.browser_env.record.episode import Episode
+from selfsurf.scripts.agents.doubting import Doubting
 from selfsurf.scripts.cli import app
 from selfsurf.tasks.miniwob.task import MiniWobTask
 from tests.agents.policy_server import replying, serve_raw, tool_call
@@ -333,6 +334,15 @@ def test_claims_are_counted_and_those_that_a_verifier_rejected_wrongly(tmp_path:
     row = summary.overall
     assert (row.claims.mean, row.false_claims.mean, row.rejected, row.wrongly_rejected) == (1, 0, 2, 1)
     assert "| 2 (1 wrongly) |" in (tmp_path / "report.md").read_text()
+
+
+def test_a_verifier_that_doubts_the_first_claim_asks_no_model(served: Any, form: Observation) -> None:
+    agent, bodies = served(DONE, verifier="selfsurf.scripts.agents.doubting:Doubting")
+    (first,) = agent.decide([form])
+    (second,) = agent.decide([form])
+    assert (first.action.name, first.rejected) == ("wait", Doubting.missing)
+    assert (second.action.name, second.rejected) == ("finish", "")
+    assert len(bodies) == 2, "the proposer's"
 
 
 def test_tools_that_can_not_work_are_refused_as_they_are_written() -> None:

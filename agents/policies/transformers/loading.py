@@ -43,7 +43,7 @@ def load(
     Args:
         name_or_path: a short name known to `agents.model_files`, a folder or a hub id.
         dtype: `"auto"`, or a torch dtype or its name; `bf16`, `fp16` and `fp32` are known. `"auto"` is that of the
-            checkpoint, but float32 where that is several times faster (`natively`) and takes little memory (`WIDENED`).
+            checkpoint, but float32 where that is faster (`natively`) and takes little memory (`WIDENED`).
             Under quantization it is the precision of computation and of what is not quantised.
         device: `"auto"`, or `cpu`, `cuda`, `cuda:1`, `mps` and so on.
         quantization: `"nf4"`, or None.
@@ -146,7 +146,8 @@ def natively(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether a device multiplies matrices of a precision about as fast as float32 ones.
 
     True of anything but a CPU. One without AVX-512 (or, on ARM, the bf16 extension) widens 16-bit numbers one by one:
-    SmolLM2-135M reads a prompt five times as slowly in bfloat16 as in float32 on an AVX2 processor.
+    SmolLM2-135M reads a prompt five times as slowly in bfloat16 as in float32 on an AVX2 processor. Intel's with
+    AVX-512 but no AMX have arithmetic for bfloat16, at half the speed of float32's.
     """
     import torch
 
@@ -154,7 +155,16 @@ def natively(device: torch.device, dtype: torch.dtype) -> bool:
         return True
     kind = "bf16" if dtype == torch.bfloat16 else "fp16"
     asked = getattr(torch.ops.mkldnn, f"_is_mkldnn_{kind}_supported", None)
-    return asked is not None and bool(asked())
+    return asked is not None and bool(asked()) and not (kind == "bf16" and _is_intel_without_amx())
+
+
+def _is_intel_without_amx() -> bool:
+    import torch
+
+    if not torch.cpu._is_avx512_supported() or torch.cpu._is_amx_tile_supported():
+        return False
+    about = Path("/proc/cpuinfo")  # on a Mac there is none, and no AVX-512
+    return about.exists() and "GenuineIntel" in about.read_text(encoding="utf8", errors="replace")
 
 
 def keep_trainable(model: Any) -> None:

@@ -1,0 +1,24 @@
+"""A verifier without a model, to compare others with: what comes of asking again, whatever there is to see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from selfsurf.agents.roles import Accept, Proposal, Reject, RoleTask, Verifier
+
+
+class Doubting(Verifier):
+    """Rejects the first claim of each episode, and accepts the next one.
+
+    `run --agent roles --set verifier=selfsurf.scripts.agents.doubting:Doubting`.
+    """
+
+    missing: ClassVar[str] = "something may still be missing: look again"
+
+    def propose(self, tasks: Sequence[RoleTask], *, seeds: Sequence[int] | None = None) -> list[Proposal]:
+        """Decide without asking the model."""
+        verdicts = (
+            Accept(reason="it was claimed again") if one.rejections else Reject(missing=self.missing) for one in tasks
+        )
+        return [Proposal(self.name, (verdict,)) for verdict in verdicts]
