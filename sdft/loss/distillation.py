@@ -55,15 +55,14 @@ def importance(
     return (now - old).clamp(-20, 20).exp().clamp(max=most)
 
 
-def cross_entropy(logits: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the sum over tokens of the negative log-likelihood of what should have been said, in nats.
+def cross_entropy(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Return the negative log-likelihood (B, C) of what should have been said, in nats.
 
     Args:
         logits: (B, C, V).
         ids: (B, C), the tokens.
-        mask: (B, C), 1 for those that count.
     """
-    return -(logits.log_softmax(-1).gather(-1, ids[..., None])[..., 0] * mask).sum()
+    return -logits.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
 
 
 def mean_of_rows(losses: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -150,12 +150,12 @@ class Objective:
         return mx.array(np.pad(allowed, rest, constant_values=True)), mx.array(old)
 
     def _shown(self, rows: Sequence[Sample]) -> Iterable[tuple[float, Weights]]:
-        """How unlikely the student finds what was recorded, the mean over tokens, a few rows at a time."""
-        tokens = sum(len(row.completion_ids) for row in rows)
+        """How unlikely the student finds what was recorded, the mean over rows of that over tokens, some at a time."""
         for start in range(0, len(rows), ROWS):
             part = [(row.prompt_ids, row.completion_ids) for row in rows[start : start + ROWS]]
             one = padded(part, self._multiple)
-            value, gradient = self._run(self._unlikely, self._student.weights, one, one.mask / tokens)
+            share = one.mask / one.mask.sum(-1, keepdims=True) / len(rows)
+            value, gradient = self._run(self._unlikely, self._student.weights, one, share)
             yield float(value), gradient
 
     def _held(self, kept: Kept) -> tuple[float, Weights]:

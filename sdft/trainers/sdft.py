@@ -96,12 +96,14 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         )
 
     def _shown_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor | float:
-        """How unlikely the student finds what was recorded: the mean over tokens, nats."""
+        """How unlikely the student finds what was recorded, nats: the mean over rows of the mean over tokens.
+
+        By tokens alone a click, most of which is the number of an element, would count a fifth of a text.
+        """
         rows, loss = inputs.get("shown"), torch.zeros(())
         if rows is not None:
             logits = self.student_logits(self.accelerator.unwrap_model(model), rows)
-            mask = rows["completion_mask"]
-            loss = cross_entropy(logits, rows["completion_ids"], mask) / mask.sum()
+            loss = mean_of_rows(cross_entropy(logits, rows["completion_ids"]), rows["completion_mask"])
         if self.recorded_rows:  # also where this process has none: all of them must ask
             self.note({"recorded/loss": self.over_all(float(loss.detach()))})
         return 0.0 if rows is None else loss

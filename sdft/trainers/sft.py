@@ -159,7 +159,7 @@ class DemonstrationTrainer(RunTrainer):
     def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
         """Mean over the batch's learned tokens of the negative log-likelihood, in nats, and what it must not forget."""
         ids, mask = inputs["completion_ids"], inputs["completion_mask"]
-        loss = cross_entropy(self.student_logits(model, inputs), ids, mask)
+        loss = (cross_entropy(self.student_logits(model, inputs), ids) * mask).sum()
         return loss / self.over_all(float(mask.sum())) + self.forgetting(model)
 
     def get_train_dataloader(self) -> DataLoader[Any]:

@@ -112,6 +112,17 @@ def test_the_loss_is_the_reference_number_for_number(trainer_of, case, alpha, cl
     assert abs(expected) > 0.01
 
 
+def test_of_what_was_recorded_a_short_reply_counts_as_much_as_a_long_one(trainer_of, case, monkeypatch):
+    student, _, ids, _, mask, _ = case
+    trainer = trainer_of()
+    monkeypatch.setattr(trainer, "student_logits", lambda *_: torch.from_numpy(student))
+    rows = {"completion_ids": torch.from_numpy(ids), "completion_mask": torch.from_numpy(mask)}
+    losses = -np.take_along_axis(log_softmax(student), ids[..., None], -1)[..., 0] * mask
+    expected = (losses.sum(-1) / mask.sum(-1)).mean()
+    assert abs(expected / (losses.sum() / mask.sum()) - 1) > 0.01, "the mean over tokens is another"
+    assert float(trainer._shown_loss(trainer.model, {"shown": rows})) == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 def test_the_divergence_is_that_of_trls_trainer(case, alpha):
     student, teacher = (torch.from_numpy(log_softmax(one)) for one in case[:2])
