@@ -39,7 +39,7 @@ from selfsurf.browser_env.session.runtime import BrowserSpec, HoldsTime, runtime
 from selfsurf.browser_env.session.stealth import STEALTH_SWITCHES
 from selfsurf.browser_env.settings import ObsMode, Settings, check_options
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
-from selfsurf.browser_env.step_limit import checked_limit, step_limit
+from selfsurf.browser_env.step_limit import checked_limit, discount_step, step_limit
 from selfsurf.browser_env.task import ClockKind, Ends, SoFar, Task, Viewport, as_task, check_address
 
 T = TypeVar("T")
@@ -246,15 +246,17 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         """
         super().reset(seed=seed)
         configure(self.core, options)
-        self.core.max_steps = step_limit() or self.core.task.max_steps
+        self.core.max_steps = step_limit(self.core.task.max_steps, self.spec)
         return runtime().run(self.core.reset(self._seeds.next(seed, self.np_random)))
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Carry out an action, in any accepted form. A malformed one costs a step and is reported as `last_error`.
 
         After a step with `info["waiting"]` nothing is carried out until it is answered: by `Answer(text)` as the next
-        step's action, or by `answer`.
+        step's action, or by `answer`. Until then steps count towards no limit.
         """
+        if self.core.question is not None:
+            discount_step()
         return runtime().run(self.core.step(action))
 
     def answer(self, text: str) -> StepResult:

@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any, TypeVar
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+
+T = TypeVar("T", bound=gym.Wrapper[Any, Any, Any, Any])
 
 
-def step_limit() -> int | None:
-    """Return the limit of the `TimeLimit` wrapper through which `reset` was called, if any.
+def step_limit(default: int | None, spec: EnvSpec | None) -> int | None:
+    """Return the step limit of the environment whose `reset` was called.
 
-    Gymnasium keeps `max_episode_steps` in that wrapper and doesn't pass it to the environment, nor can a wrapper of
-    ours enclose it (Gymnasium rejects additional wrappers for environments with a native vector entry point). The
-    wrapper is on the call stack, however, and `info["outcome"]` must tell a timeout from a running episode.
+    It is that of the `TimeLimit` wrapper through which it was called. Gymnasium keeps `max_episode_steps` in that
+    wrapper and doesn't pass it to the environment, nor can a wrapper of ours enclose it (Gymnasium rejects additional
+    wrappers for environments with a native vector entry point). The wrapper is on the call stack, however, and
+    `info["outcome"]` must tell a timeout from a running episode.
+
+    Args:
+        default: the task's, which holds where there is no such wrapper.
+        spec: of the environment. If its id is registered with a limit and `gymnasium.make` added no such wrapper, that
+            was told not to.
     """
-    frame, limits = inspect.currentframe(), []
+    limits = [int(one._max_episode_steps) for one in _callers(gym.wrappers.TimeLimit)]
+    registered = gym.registry.get(spec.id) if spec is not None else None
+    limited = registered is not None and registered.max_episode_steps is not None
+    made = bool(_callers(gym.wrappers.OrderEnforcing))
+    return min(limits, default=None if limited and made else default)
+
+
+def discount_step() -> None:
+    """Let the `TimeLimit` wrapper through which `step` was called not count this step: it completes an earlier one."""
+    for limit in _callers(gym.wrappers.TimeLimit):
+        limit._elapsed_steps -= 1
+
+
+def _callers(kind: type[T]) -> list[T]:
+    """Return the wrappers of a kind on the call stack."""
+    frame, found = inspect.currentframe(), dict[T, None]()
     while frame is not None:
-        caller = frame.f_locals.get("self")
-        if isinstance(caller, gym.wrappers.TimeLimit):
-            limits.append(int(caller._max_episode_steps))
+        if isinstance(caller := frame.f_locals.get("self"), kind):
+            found[caller] = None
         frame = frame.f_back
-    return min(limits, default=None)
+    return [*found]
 
 
 def checked_limit(max_episode_steps: int | None, default: int | None) -> int | None:

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from selfsurf import browser_env
-from selfsurf.browser_env import AsyncBrowserEnv
+from selfsurf.browser_env import Answer, AsyncBrowserEnv
 
 PAGE = "data:text/html,<title>t</title><button onclick=\"this.textContent = 'done'\">Go</button>"
 
@@ -67,6 +67,25 @@ def test_a_step_limit_is_a_timeout_whatever_it_is(limit):
         _, _, terminated, truncated, info = env.step({"action": "wait", "ms": 0})
         assert (terminated, truncated) == (False, step == limit)
         assert info["outcome"] == ("timeout" if step == limit else "running")
+    env.close()
+
+
+def test_without_a_step_limit_a_registered_task_has_none_of_its_own_either():
+    env = gymnasium.make("MiniWoB/click-option-v0", max_episode_steps=-1, screenshot=False)
+    env.reset(seed=0)
+    for _ in range(gymnasium.spec("MiniWoB/click-option-v0").max_episode_steps + 1):
+        *_, truncated, info = env.step({"action": "wait", "ms": 0})
+    assert (truncated, info["outcome"]) == (False, "running")
+    env.close()
+
+
+def test_waiting_for_a_person_counts_towards_no_step_limit():
+    env = gymnasium.make("Browser-v0", start_url=PAGE, goal="Ask.", user="later", max_episode_steps=2, screenshot=False)
+    env.reset(seed=0)
+    question = {"action": "ask_user", "question": "Which?"}
+    ends = [env.step(one)[2:4] for one in (question, None, None, Answer("Go."))]
+    assert ends == [(False, False)] * 4
+    assert env.step(question)[3]
     env.close()
 
 
