@@ -165,6 +165,22 @@ def test_what_was_not_solved_teaches_nothing_by_itself(ran, copy, says, why):
     assert why in learned.why
 
 
+def test_a_failed_run_leaves_what_worked_later_in_it(ran, tmp_path, monkeypatch):
+    """It presses the idle button, then the right one, which leads on, and does not reach its goal."""
+    quick = {"steps": 8, "learning_rate": 1e-2, "max_perplexity_rise": 1e9, "max_success_fall": 1.0}
+    monkeypatch.setattr(after_run, "UPDATE", {**after_run.UPDATE, **quick})
+    page = "data:text/html,<button>Idle</button><button onclick=\"document.body.innerHTML='<button>Pay</button>'\">Buy</button>"
+    done = [{"action": "click", "id": 1}, {"action": "click", "id": 2}, {"action": "finish", "answer": ""}]
+    command = ["run", "--goal", "Buy it.", "--url", page, "--agent", "scripted", "--set", f"actions={json.dumps(done)}"]
+    result = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "failed")])
+    assert result.exit_code == 0, result.output
+    mark_episode(tmp_path / "failed", Mark("failed", "person"))
+    learned, _ = learn(tmp_path / "failed", ran)
+    assert (learned.lessons, learned.verdict) == (1, "failed")
+    assert learned.adapter, learned.why
+    assert not Episode(tmp_path / "failed").damage()
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -22,6 +22,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from selfsurf.browser_env import BrowserEnv, SessionOptions
 from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
 from selfsurf.browser_env.record.verdict import verdict_of
 from selfsurf.browser_env.session.detached import end_browser
@@ -122,6 +123,7 @@ def site() -> Iterator[Any]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            server.cookies.append(self.headers["Cookie"])
             self._answer(PAGE)
 
         def do_POST(self) -> None:
@@ -133,6 +135,8 @@ def site() -> Iterator[Any]:
 
         def _answer(self, body: bytes) -> None:
             self.send_response(200)
+            if self.path == "/login":
+                self.send_header("set-cookie", "user=ada; max-age=99999")
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -141,7 +145,7 @@ def site() -> Iterator[Any]:
             pass
 
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.done, server.kills = [], None
+    server.done, server.cookies, server.kills = [], [], None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -399,6 +403,20 @@ def test_the_browser_is_killed_too(site: Any, kept: KeptRun, command: Any, waiti
     after = steps_of(kept)[2]["observation"]
     assert after["last_error"].startswith("The browser was lost, with its tabs and what was typed.")
     assert (after["title"], after["elements"][0]["value"]) == ("Shop", "")
+
+
+@pytest.mark.slow
+def test_the_browser_of_a_profile_is_killed_too(
+    site: Any, kept: KeptRun, command: Any, waiting: Any, tmp_path: Path
+) -> None:
+    profile = tmp_path / "profile"
+    env = BrowserEnv(f"http://127.0.0.1:{site.server_port}/login", session=SessionOptions(profile=profile))
+    env.reset(seed=0)
+    env.close()
+    assert killed(waiting("Asking", "--profile", str(profile)))
+    os.killpg(browser_of(kept).pid, signal.SIGKILL)
+    assert end_of(command("answer", kept.folder, "Blue.", "--json"))["outcome"] == "stopped"
+    assert site.cookies[-2:] == ["user=ada", "user=ada"], "of the run, and after its browser was killed"
 
 
 @pytest.mark.slow

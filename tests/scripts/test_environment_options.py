@@ -126,6 +126,15 @@ def test_a_goal_without_a_page_with_a_secret_a_device_and_a_storage_state(
     assert "automatically" in CliRunner().invoke(app, ["view", str(out)]).output
 
 
+@pytest.mark.parametrize("stealth", [False, True])
+def test_a_run_in_stealth_is_not_told_from_a_persons(tmp_path: Path, stealth: bool) -> None:
+    page = "data:text/html,<script>document.title = navigator.webdriver</script>"
+    command = ["run", "--goal", "Look.", "--url", page, *scripted({"action": "finish"}), "--out", str(tmp_path / "one")]
+    result = CliRunner().invoke(app, [*command, *["--stealth"] * stealth])
+    assert result.exit_code == 0, result.output
+    assert steps_of(tmp_path / "one")[0]["observation"]["title"] == ("false" if stealth else "true")
+
+
 def test_a_model_may_ask_where_somebody_answers() -> None:
     assert offered("transformers", {}, ["ask_user"]) == {"more_actions": ["ask_user"]}
     assert offered("transformers", {"actions": ["click"]}, ["ask_user"]) == {"actions": ["click"]}

@@ -14,6 +14,7 @@ from selfsurf.browser_env.record.verdict import marks_of, verdict_of
 from selfsurf.scripts.cli import app
 from selfsurf.sdft.measure.statistics import Confusion
 from selfsurf.sdft.teacher.recording import load_recordings
+from selfsurf.tasks.miniwob.goals import goal_specs
 
 SPEC = """
 goal = "Press Go."
@@ -277,3 +278,18 @@ def test_confusion_against_figures_by_hand():
     assert (one.base_rate, one.precision, one.recall) == (0.6, 0.8, pytest.approx(2 / 3))
     assert one.kappa == pytest.approx(0.4)  # the example of Cohen's kappa in textbooks: 0.7 observed, 0.5 by chance
     assert Confusion.of([(True, True)]).kappa is None
+
+
+@pytest.mark.slow
+def test_each_specification_tells_a_task_that_was_done_from_one_that_was_left(tmp_path):
+    specs = goal_specs()
+    tasks = [part for name in specs for part in ("--task", f"MiniWoB/{name}-v0")]
+    finish = json.dumps([{"action": "finish"}])
+    for name, more in (("oracle", ()), ("scripted", ("--set", f"actions={finish}"))):
+        result = selfsurf("bench", "run", "miniwob", "--agent", name, *more, *tasks, "--seeds", 1, "--out", tmp_path / name)  # fmt: skip
+        assert result.exit_code == 0, result.output
+    result = selfsurf("bench", "judge", tmp_path, "--json")
+    found = json.loads(result.stdout)
+    judged = found["judges"]["specification"]
+    assert (found["tasks"], result.exit_code) == (len(specs), 0)
+    assert (judged["hits"], judged["misses"], judged["rejections"]) == (len(specs) - 1, 1, len(specs)), judged

@@ -14,9 +14,12 @@ from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.roles import TaskExecutor
 from selfsurf.agents.scripted import OracleAgent, ScriptedAgent
+from selfsurf.browser_env import BrowserEnv
 from selfsurf.browser_env.observe.delta import CHANGED
 from selfsurf.browser_env.record.episode import Episode, EpisodeError, write_manifest
+from selfsurf.browser_env.record.recorder import Recorder
 from selfsurf.browser_env.record.verdict import Mark, mark_episode
+from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.envs_registry import open_id
 from selfsurf.scripts import cli
 from selfsurf.sdft import GRPOSettings, TrainSettings, train, train_grpo, train_sft
@@ -59,6 +62,29 @@ def played(tmp_path_factory, tokenizer):
             jobs = [Job(OPTION, 1), Job(TEXT, 2)][: 1 if name == "chat" else 2]
             rollouts.run(agent, jobs, folder=folder / name)
     return folder, agents
+
+
+def test_what_a_person_did_at_a_window_teaches(tmp_path, tiny_policy):
+    page = "data:text/html,<label>Name <input></label><button onclick=\"document.title='sent'\">Send</button>"
+    env = BrowserEnv(page, "Send it as Ada.", screenshot=False)
+    recorder = Recorder(env, tmp_path / "recording")
+    recorder.start(0)
+
+    async def act(page):
+        await page.get_by_label("Name").click()
+        await page.keyboard.type("Ada")
+        await page.get_by_text("Send").click()
+        await page.wait_for_function("document.title == 'sent'")
+
+    runtime().run(act(recorder.core.session.active.page))
+    recorder.finish("solved")
+    env.close()
+    small = {"steps": 1, "episodes_per_step": 3, "max_rows": 3, "lora_rank": 4, "least_first_divergence": 0.0}
+    settings = TrainSettings(**{**learned_offline([tmp_path / "recording"]), **small})
+    states, _ = offline_states(settings)
+    assert [state.shown.to_dict()["action"] for state in states][-3:] == ["fill", "click", "finish"]
+    summary = train(settings, tmp_path / "run", policy=tiny_policy)
+    assert summary["recorded"]["of"] == len(states)
 
 
 @pytest.mark.parametrize("name", ["greedy", "free", "chat"])

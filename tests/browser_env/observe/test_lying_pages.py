@@ -1,5 +1,6 @@
 """Whatever a page writes, and wherever: the outline is read as the page's real elements, and says where it was cut."""
 
+import json
 import re
 
 import pytest
@@ -157,6 +158,26 @@ def test_huge_texts_are_cut_and_said_to_be(make, loopback):
     assert obs["dom"].endswith("\n... the page is longer than the 1000000 characters that are shown")
     assert len(obs["page_text"]) < 1_000_100
     assert obs["page_text"].endswith("\n... cut: the page is longer than 1000000 characters")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reach", [1.0, None])
+def test_an_observation_of_a_page_of_megabytes_is_small(make, loopback, reach):
+    body = (
+        f"<title>{'t' * 5_000_000}</title><script>history.pushState(0, '', '#' + 'u'.repeat(1_000_000))</script>"
+        f"<button onclick=\"history.pushState(0, '', '#' + 'v'.repeat(1_000_000)); alert(document.title)\">Go</button>"
+        + f"<p>{'word ' * 400}</p>"
+        * 10_000
+    )
+    env, obs = make(loopback(lambda request: body.encode()).url, reach=reach)
+    for _ in range(2):
+        sizes = {name: len(json.dumps(obs[name])) for name in ("url", "title", "tabs", "events", "messages")}
+        assert max(sizes.values()) < 25_000, sizes
+        assert len(obs["dom"]) < (30_000 if reach else 1_100_000)
+        assert len(obs["page_text"]) < 1_100_000
+        obs, *_, info = env.step({"action": "click", "id": 1})
+        assert (obs["last_error"], info["outcome"]) == ("", "running")
+    assert obs["events"]
 
 
 def test_each_limit_is_a_setting(make, loopback):
