@@ -127,7 +127,19 @@ def candidates(goal: str, obs: Observation, most: int = 6) -> list[Element]:
     return [element for _, element in best[:most]]
 
 
+def named(goal: str) -> set[str]:
+    """Return the words of a goal that may be names: those that begin with a capital, but not because of their place."""
+    return {word.lower() for word in re.findall(r"\b[A-Z][^\W_]+", goal[1:])} - _STOP
+
+
 def is_sparse(goal: str, obs: Observation) -> bool:
-    """Whether a page that may go on below shows nothing of what the goal names in quotes or capitals."""
-    named = {word.lower() for word in re.findall(r"\b[A-Z][^\W_]+", goal[1:])} - _STOP
-    return bool(named) and len(obs["elements"]) >= _LISTED and not named & words(obs["page_text"])
+    """Whether a page that may go on below shows nothing of what the goal names."""
+    names = named(goal)
+    return bool(names) and len(obs["elements"]) >= _LISTED and not names & words(obs["page_text"])
+
+
+def naming_first(goal: str, lines: Sequence[str]) -> tuple[list[str], int]:
+    """Return lines with those first that have most of what the goal names, and how many have some of it."""
+    names = named(goal)
+    shared = {line: len(names & words(line)) for line in lines}
+    return sorted(lines, key=lambda line: -shared[line]), sum(shared[line] > 0 for line in lines)

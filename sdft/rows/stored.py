@@ -61,6 +61,8 @@ class StoredStep:
     """What a verifier missed where it rejected that all was done: then nothing was done in this step."""
     reached: bool = False
     """The goal was reached after it, though the episode went on (`browser_env.task.Task.ends`)."""
+    told: str = ""
+    """What a graph told the model beside goal and page."""
 
     @cached_property
     def shown(self) -> Action | None:
@@ -154,7 +156,10 @@ class State:
             )  # fmt: skip
             if step.rejected:
                 agent.advise(REJECTED.format(missing=step.rejected), slot)
-        return self.episode.steps[self.index].observation
+        here = self.episode.steps[self.index]
+        if here.told:
+            agent.advise(here.told, slot)
+        return here.observation
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,6 +372,7 @@ def _step(record: dict[str, Any], seen: Observation) -> StoredStep:
         guarded=decision.get("guard", ""),
         rejected="" if claim is None else claim[1],
         reached=record["score"].get("reached") is True,
+        told=str((decision.get("graph") or {}).get("told", "")),
     )
 
 

@@ -117,6 +117,16 @@ def test_without_await_step_by_step_on_the_same_page(tmp_path: Path, address: st
     assert next(ends[1].steps())["decision"]["roles"][1]["role"] == "verifier"
 
 
+def test_without_await_it_works_where_a_loop_is_running_as_in_a_notebook(address: str, llm: Any) -> None:
+    async def cell() -> str:
+        with SyncWebtask(screenshot=False) as webtask:
+            agent = webtask.create_agent(**llm(PICK, DONE, ACCEPTED))
+            agent.navigate(address)
+            return agent.execute("Say what the mug costs.").answer
+
+    assert asyncio.run(cell()) == "4 euros"
+
+
 def test_a_risky_action_after_a_task_is_carried_out_once_it_is_allowed(address: str, llm: Any) -> None:
     asked: list[str] = []
     safety = Safety(confirm=lambda action, element, risk: not asked.append(risk.kind))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -58,9 +58,30 @@ def killing(which):
     return Part
 
 wiring.node = killing
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if name in ("sending", "recording"):
+    from selfsurf.browser_env import AsyncBrowserEnv
+    from selfsurf.browser_env.record.episode import EpisodeWriter
+
+    of = {"sending": AsyncBrowserEnv, "recording": EpisodeWriter}[name]
+    step = of.step
+
+    def counted(self, *given, **more):
+        left[0] -= 1
+        return die() if left[0] == 0 else step(self, *given, **more)
+
+    of.step = counted
 from selfsurf.scripts.cli import app
 app()
 """
+
+ONCE = {"loop_mitigation": 1, "ask_user": 1, "error_retry": 1}
+ADDING = {"observe": 4, "goal_check": 4, "planner": 4, "safety": 4, "confirm": 4, "execute": 4, "progress": 4}
+DELETING = {"observe": 7, "goal_check": 7, "planner": 7, "safety": 6, "confirm": 6, "execute": 6, "progress": 5}
+"""At which of its visits a node is at work on an action, or on what came of it."""
 
 
 @pytest.fixture
@@ -110,57 +131,88 @@ def brain(body: dict[str, Any]) -> dict[str, Any]:
     return call("click", int(ids["Delete account"]))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("name", NODES)
-def test_killed_at_a_node_nothing_is_done_twice(tmp_path: Path, site: Any, name: str, when: str) -> None:
-    kept = KeptRun(tmp_path / "runs" / "episode")
-    (tmp_path / "killed.py").write_text(KILLED)
+class Run:
+    """A run of the graph that is killed, and then gone on with; what it asks is answered meanwhile."""
 
-    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
-        answer(handler, body=completion(**{"text": "", **brain(body)}))
+    def __init__(self, folder: Path, site: Any, **kill: object) -> None:
+        self.kept = KeptRun(folder / "runs" / "episode")
+        self.folder, self.site = folder, site
+        self.around = {name: str(value) for name, value in kill.items()}
+        (folder / "killed.py").write_text(KILLED)
 
-    def run(*words: Any, kill: str = "") -> tuple[int, str, str]:
-        """Run a command, and answer what it asks meanwhile."""
-        at = "1" if name in ("ask_user", "error_retry", "loop_mitigation") else "2"
-        around = {**os.environ, "OMP_NUM_THREADS": "1", "KILL_NODE": kill, "KILL_WHEN": when, "KILL_AT": at}
+    def play(self, until: Callable[[dict[str, Any]], bool] = lambda question: False) -> None:
+        """Play it, kill it, and go on; `until` says of a question whether to kill it then."""
+
+        def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+            answer(handler, body=completion(**{"text": "", **brain(body)}))
+
+        try:
+            with serve_raw(handle, ["m"]) as url:
+                sets = ("policy=openai", "model=m", f"base_url={url}", "retries=1", "confirm=user")
+                status, out, err = self._command(
+                    "run", "--wait", "--confirm", "auto", "--goal", "Add one, then delete the account.", "--out",
+                    self.kept.folder, "--url", f"http://127.0.0.1:{self.site.server_port}/", "--agent", "graph",
+                    "--max-steps", 25, "--json", *(f"--set={one}" for one in sets), until=until, **self.around,
+                )  # fmt: skip
+                assert status == -signal.SIGKILL, (out, err)
+                assert (self.kept.running / "graph.sqlite").exists()
+                question = self.kept.question
+                said = [answered(question)] if question else []
+                status, out, err = self._command("answer", self.kept.folder, *said, "--json")
+        finally:
+            end_browser(self.kept.browser)
+        assert status == 0, (out, err)
+        assert json.loads(out)["outcome"] == "stopped"
+        assert self.site.done == ["/added", "/deleted"], "each once"
+        steps = list(Episode(self.kept.folder).steps())
+        assert [step["step"] for step in steps] == list(range(len(steps)))
+        _, summary = trace_of(self.kept.folder)
+        assert (summary["terminal_reason"], summary["steps"]) == ("goal_satisfied", len(steps))
+        assert "taken up after" in (self.kept.folder / "logs" / "agent.log").read_text()
+        assert not self.kept.running.exists()
+
+    def _command(
+        self, *words: Any, until: Callable[[dict[str, Any]], bool] = lambda question: False, **around: str
+    ) -> tuple[int, str, str]:
         process = subprocess.Popen(
-            [sys.executable, str(tmp_path / "killed.py"), *map(str, words)], env=around, cwd=tmp_path,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [sys.executable, str(self.folder / "killed.py"), *map(str, words)], cwd=self.folder, text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **around}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         try:
             while process.poll() is None:
-                if (kept.folder / "episode.json").exists() and (question := kept.question):
-                    kept.bring(question, answered(question))
+                if (self.kept.folder / "episode.json").exists() and (question := self.kept.question):
+                    if until(question):
+                        break
+                    self.kept.bring(question, answered(question))
                 time.sleep(0.3)
         finally:
             process.kill()
-        return process.returncode, *process.communicate()
+        out, err = process.communicate()
+        return process.returncode, out, err
 
-    try:
-        with serve_raw(handle, ["m"]) as url:
-            sets = ("policy=openai", "model=m", f"base_url={url}", "retries=1", "confirm=user")
-            status, out, err = run(
-                "run", "--wait", "--confirm", "auto", "--goal", "Add one, then delete the account.", "--out",
-                kept.folder, "--url", f"http://127.0.0.1:{site.server_port}/", "--agent", "graph", "--max-steps", 25,
-                "--json", *(f"--set={one}" for one in sets), kill=name,
-            )  # fmt: skip
-            assert status == -signal.SIGKILL, (out, err)
-            assert (kept.running / "graph.sqlite").exists()
-            question = kept.question
-            status, out, err = run("answer", kept.folder, *([answered(question)] if question else []), "--json")
-    finally:
-        end_browser(kept.browser)
-    assert status == 0, (out, err)
-    assert json.loads(out)["outcome"] == "stopped"
-    assert site.done == ["/added", "/deleted"], "each once"
-    steps = list(Episode(kept.folder).steps())
-    assert [step["step"] for step in steps] == list(range(len(steps)))
-    _, summary = trace_of(kept.folder)
-    assert (summary["terminal_reason"], summary["steps"]) == ("goal_satisfied", len(steps))
-    assert "taken up after" in (kept.folder / "logs" / "agent.log").read_text()
-    assert not kept.running.exists()
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("name", "visit"), [*ONCE.items(), *ADDING.items(), *DELETING.items()])
+def test_killed_at_a_node_nothing_is_done_twice(tmp_path: Path, site: Any, name: str, visit: int, when: str) -> None:
+    assert {*ONCE, *ADDING} == {*NODES}
+    Run(tmp_path, site, KILL_NODE=name, KILL_WHEN=when, KILL_AT=visit).play()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("step", [4, 7])
+@pytest.mark.parametrize("point", ["sending", "recording"])
+def test_killed_around_an_action_it_is_done_once(tmp_path: Path, site: Any, point: str, step: int) -> None:
+    Run(tmp_path, site, KILL_NODE=point, KILL_AT=step).play()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("words", ["Which account?", "wants to"])
+def test_killed_while_it_waits_for_an_answer(tmp_path: Path, site: Any, words: str) -> None:
+    Run(tmp_path, site).play(until=lambda question: words in question["text"])
 
 
 def answered(question: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from selfsurf.agents.graph.agent import GraphAgent
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.roles import TaskExecutor
@@ -141,6 +142,27 @@ def test_a_proposer_is_taught_by_an_episode_of_roles_and_not_by_a_claim_that_was
     shown = last.messages[-1].text
     assert "(failed: nothing was clicked)" in shown
     assert 'proposer: {"click": {"id": 1}}' in shown
+
+
+@pytest.mark.parametrize("prompt", ["compact", "chat"])
+def test_a_planner_is_taught_by_an_episode_of_the_graph(tokenizer, tmp_path, prompt):
+    policy = TransformersPolicy(small_llama(tokenizer, tie_word_embeddings=True), tokenizer)
+    options = {"actions": ("click", "press", "finish"), "guards": False, "prompt": prompt, "constrained": False}
+    said = ['{"press":"Escape"}'] * 5 + ['{"click":1}', '{"finish":"ok"}']
+    graph = GraphAgent(LLMAgent(Saying(policy, *said), **options))
+    with Rollouts(1, max_episode_steps=9) as rollouts:
+        rollouts.run(graph, [Job(OPTION, 1)], folder=tmp_path)
+    (path,) = tmp_path.iterdir()
+    mark_episode(path, Mark("solved", "person"))
+    episode, alone, told = read(path), LLMAgent(policy, **options), 0
+    for index, record in enumerate(Episode(path).steps()):
+        if not record["completions"]:
+            continue
+        told += bool(episode.steps[index].told)
+        (decision,) = alone.decide([State(episode, index).bring(alone)])
+        assert [one.text for one in decision.messages] == [one["text"] for one in record["completions"][0]["prompt"]]
+    assert told >= 1
+    assert "click" in [state.shown.name for state in states_of([episode])]
 
 
 @pytest.mark.slow

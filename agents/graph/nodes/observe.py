@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from selfsurf.agents.graph import counters
-from selfsurf.agents.graph.classifiers import candidates, covered, is_sparse, page_kind, says_success
+from selfsurf.agents.graph.classifiers import (
+    candidates,
+    covered,
+    is_sparse,
+    naming_first,
+    page_kind,
+    says_success,
+)
 from selfsurf.agents.graph.hashes import page_hash
 from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.scoring import stage_of
@@ -14,6 +21,9 @@ from selfsurf.browser_env import Observation
 from selfsurf.browser_env.text import visible
 
 NEXT = ("loop_mitigation", "goal_check")
+
+SCANS = 2
+"""Scans of a page where the first finds nothing that the goal names: a listing may load late."""
 
 
 def run(state: GraphState, live: Live) -> GraphState:
@@ -29,9 +39,10 @@ def run(state: GraphState, live: Live) -> GraphState:
         "loop_trigger": counters.loops(state["recent"]),
         "found": [],
     }
-    if live.scan and live.asks_environment and page["hash"] not in state["scanned"] and is_sparse(state["goal"], obs):
-        change["found"] = list(live.query("scan").get("lines", ()))
-        change["scanned"] = extended(state["scanned"], page["hash"])
+    scans = state["scanned"].count(page["hash"])
+    if live.scan and live.asks_environment and scans < SCANS and is_sparse(state["goal"], obs):
+        change["found"], hits = naming_first(state["goal"], live.query("scan").get("lines", ()))
+        change["scanned"] = extended(state["scanned"], *[page["hash"]] * (SCANS if hits else 1))
     return change
 
 

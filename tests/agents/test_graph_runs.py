@@ -1,0 +1,169 @@
+"""What the graph tells its planner in a run, on what it spends, and what it survives; with models of several kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from selfsurf import agents
+from selfsurf.agents.graph.agent import GraphAgent
+from selfsurf.agents.graph.brief import brief
+from selfsurf.agents.graph.nodes import observe
+from selfsurf.agents.graph.state import first_state
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.browser_env import Observation, Safety, Task
+from selfsurf.browser_env.record.episode import Episode
+from tests.agents.graphs import call, graph, play, serving, trace_of
+from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
+from tests.models.small import small_llama
+
+
+class Listing(Task):
+    """A long list; what the goal names is far below what is seen, and loads late."""
+
+    start_url = "data:text/html," + "".join(f"<p style='height:90px'><a href='%23'>Item {n}</a></p>" for n in range(40))
+
+    def __init__(self, last: str = "Marmalade") -> None:
+        super().__init__(goal="Open the Marmalade.")
+        self.start_url = f"{Listing.start_url}<a href='%23'>{last}</a>"
+
+
+def asked(bodies: list[dict[str, Any]]) -> list[str]:
+    """The last message of each request."""
+    return [body["messages"][-1]["content"] for body in bodies]
+
+
+def run(task: Task, folder: Path, *script: Any, options: Any = (), **around: Any) -> tuple[Any, list[str]]:
+    bodies: list[dict[str, Any]] = []
+    with serving(*script, bodies=bodies) as url:
+        agent = graph(url, **dict(options))
+        [result] = play(agent, lambda _: task, folder, **around)
+        agent.policy.close()
+    return result, asked(bodies)
+
+
+def test_what_the_planner_is_told(form: Observation) -> None:
+    state = first_state(form["goal"], "s", open_ended=True)
+    assert (state["task_kind"], state["stage"], state["step"], state["spent"]) == ("open", "orient", 0, {})
+    assert first_state("", "s")["task_kind"] == "none"
+    assert first_state("Buy it.", "s")["task_kind"] == "judged"
+    now = cast(Observation, {**form, "events": ("download: now.pdf",)})
+    told = brief(
+        {
+            **state, "tab_events": ["opened: http://shop/"], "context_events": ["dialog: Sure?", "download: now.pdf"],
+            "found": ['link "Marmalade"'], "intent_history": ["look  around"], "advice": ["Do something else."],
+        },
+        now,
+    )  # fmt: skip
+    assert 'Elements that the goal may mean: [7] button "Submit"' in told
+    assert "Of late: opened: http://shop/; dialog: Sure?." in told, "the prompt has the events of now"
+    assert 'Further down on this page: link "Marmalade".' in told
+    assert "What you meant to do so far: look around." in told
+    assert told.endswith("Do something else.")
+
+
+def test_events_and_tabs_stay_known(form: Observation) -> None:
+    state = first_state(form["goal"], "s")
+
+    class Nothing:
+        obs = cast(Observation, {**form, "events": ("dialog: Sure?",)})
+        scan = asks_environment = False
+
+    change = observe.run(state, cast(Any, Nothing))
+    assert (change["context_events"], change["tab_events"]) == (["dialog: Sure?"], [])
+    assert observe.run({**state, **change}, cast(Any, Nothing))["context_events"] == ["dialog: Sure?"] * 2
+
+
+def test_a_request_offers_a_strict_tool_for_each_kind_and_takes_one(form: Observation) -> None:
+    bodies: list[dict[str, Any]] = []
+    with serving(call("click", 7), bodies=bodies) as url:
+        agent = agents.make(
+            "graph", policy="openai", model="m", base_url=url, endpoint="openai", api_key="k", retries=0
+        )
+        agent.reset("Press Submit")
+        agent.act(form)
+        agent.policy.close()
+    assert bodies[0]["parallel_tool_calls"] is False
+    assert {tool["function"]["strict"] for tool in bodies[0]["tools"]} == {True}
+    assert len(bodies[0]["tools"]) > 5
+
+
+@pytest.mark.parametrize(("last", "scans"), [("Marmalade", 1), ("Honey", 2)])
+def test_a_long_page_that_does_not_show_what_is_wanted_is_scanned(tmp_path: Path, last: str, scans: int) -> None:
+    _, told = run(Listing(last), tmp_path, *[call("press", key) for key in ("Home", "Escape", "Tab")], steps=3)
+    found = told[0].partition("Further down on this page: ")[2]
+    assert found.startswith('link "Marmalade"; ' if last == "Marmalade" else 'link "Item '), found[:99]
+    steps = Episode(tmp_path / "episode-0").steps()
+    assert [one["ask"] for step in steps for one in step["decision"]["graph"]["asked"]].count("scan") == scans
+
+
+@pytest.mark.slow
+def test_a_budget_of_dollars_ends_a_run(tmp_path: Path) -> None:
+    options = {"budget_dollars": 0.0025, "prices": {"input": 1.0, "output": 1.0}}
+    result, told = run(Listing(), tmp_path, *[call("scroll", "down")] * 9, options=options, steps=9)
+    _, summary = trace_of(tmp_path / "episode-0")
+    assert summary["terminal_reason"] == "budget_exhausted"
+    assert "dollars" in summary["terminal_detail"]
+    assert summary["spent"]["dollars"] >= 0.0025
+    assert 0 < result.length < 9
+    assert told
+
+
+@pytest.mark.slow
+def test_a_tab_that_closes_is_survived(tmp_path: Path) -> None:
+    page = "data:text/html,<button onclick=\"const w = window.open('about:blank'); setTimeout(() => w.close(), 300)\">Look</button>"
+    script = [call("click", 1), call("wait", 900), call("click", 1), call("close_tab"), call("finish", "looked")]
+    result, told = run(Task(goal="Look.", start_url=page), tmp_path, *script)
+    assert result.outcome == "stopped"
+    _, summary = trace_of(tmp_path / "episode-0")
+    assert summary["terminal_reason"] == "goal_satisfied"
+    assert any(event.startswith("closed: ") for event in summary["tab_events"])
+    assert "closed: " in told[-1]
+
+
+@pytest.mark.slow
+def test_a_page_that_does_not_load_in_time_is_told(tmp_path: Path, loopback: Any) -> None:  # noqa: F811
+    import time
+
+    hanging = loopback(lambda request: time.sleep(30) or b"")
+    script = [call("navigate", f"{hanging.url}/"), call("finish", "it does not load")]
+    result, told = run(
+        Task(goal="Open it.", start_url="data:text/html,<p>Hello"), tmp_path, *script,
+        safety=Safety(allowed=("127.0.0.1",)),
+    )  # fmt: skip
+    records, _ = trace_of(tmp_path / "episode-0")
+    assert result.outcome == "stopped"
+    assert [one["error"]["kind"] for one in records if one.get("error")] == ["timeout"]
+    assert "The page did not load" in told[-1]
+
+
+@pytest.mark.slow
+def test_a_local_model_plans_under_the_grammar(tmp_path: Path, tokenizer: Any) -> None:
+    policy = TransformersPolicy(small_llama(tokenizer, tie_word_embeddings=True), tokenizer)
+    agent = GraphAgent(LLMAgent(policy, **GraphAgent.defaults(TransformersPolicy), seed=0, temperature=1.0))
+    [result] = play(agent, lambda _: Listing(), tmp_path, steps=4)
+    steps = list(Episode(tmp_path / "episode-0").steps())
+    planned = [step for step in steps if "planner" in step["decision"]["graph"]["nodes"]]
+    assert planned
+    assert all(step["completions"][0]["grammar"] for step in planned)
+    assert not any("unreadable" in step["actions"][0] for step in steps)
+    assert result.length == len(steps)
+
+
+def test_a_checkpoint_holds_no_picture_and_no_class_of_others(tmp_path: Path, form: Observation) -> None:
+    (tmp_path / "running").mkdir()
+    picture = np.full((720, 1280, 3), 77, np.uint8)
+    with serving(call("click", 7)) as url:
+        agent = graph(url)
+        agent.reset("Press Submit", folder=tmp_path)
+        agent.act({**form, "screenshot": picture})
+        kept = (tmp_path / "running" / "graph.sqlite").stat().st_size
+        serde = agent._runs[0].checkpoints.saver.serde
+        agent.policy.close()
+    assert kept < 100_000
+    with pytest.raises(TypeError, match="not msgpack serializable"):
+        serde.dumps_typed(graph)
