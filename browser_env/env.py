@@ -446,6 +446,10 @@ class AsyncBrowserEnv(Remade):
         """
         return await _on_runtime(self.core.judge(action))
 
+    async def screenshot(self) -> Any:
+        """Return the page as an RGB array, as `BrowserEnv.render` does."""
+        return await _on_runtime(self.core.screenshot())
+
     async def marked(self) -> Any:
         """As `BrowserEnv.marked`."""
         return await _on_runtime(self.core.marked())

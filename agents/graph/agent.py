@@ -116,7 +116,10 @@ class GraphAgent(DecidingAgent):
             queries: somebody answers what it asks of the environment (`agents.agent.Query`).
         """
         self.agent.reset(goal, slot, open_ended=open_ended, files=files)
-        live = Live(self._budgets, self._confirm, self._scan, kinds=self.agent.kinds(slot), asks_environment=queries)
+        live = Live(
+            self._budgets, self._confirm, self._scan, kinds=self.agent.kinds(slot), asks_environment=queries,
+            sees=self.policy.sees_images and self.vision == "auto",
+        )  # fmt: skip
         self._close(slot)
         self._runs[slot] = GraphRun(goal, live, folder, open_ended=open_ended)
 

@@ -25,6 +25,10 @@ class Live:
     """Of actions that are offered."""
     asks_environment: bool = False
     """Whether whoever plays the episode answers queries (`agents.agent.Query`)."""
+    sees: bool = False
+    """Whether the model takes pictures."""
+    blind: bool = False
+    """Whether observations bring no screenshot to a model that sees: it is shown one where it is stuck."""
     obs: Observation = field(default_factory=lambda: cast(Observation, {}))
     """What is there now."""
     seconds: float = 0.0

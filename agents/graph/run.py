@@ -71,7 +71,7 @@ class GraphRun:
 
     def see(self, obs: Observation) -> None:
         """Take what is there now, and go on until something is wanted."""
-        self.live.obs = obs
+        self.live.obs, self.trace.pictured = obs, "screenshot" in obs
         if self._undelivered:  # the agent was asked again, since another episode's decision has failed
             return
         self._undelivered = True
@@ -160,6 +160,7 @@ class GraphRun:
     def _begin(self, obs: Observation) -> None:
         """Begin, or go on where a process was killed."""
         self._begun = True
+        self.live.blind = self.live.sees and "screenshot" not in obs
         saved = self._graph.get_state(self._config)
         if not saved.values:
             state = first_state(self._goal or obs["goal"], self.trace.session, open_ended=self._open_ended)

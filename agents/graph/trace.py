@@ -42,6 +42,8 @@ class Trace:
         """The nodes of the step under way."""
         self.brief = ""
         """What the planner was told last."""
+        self.pictured = False
+        """Has what is seen now a picture?"""
         self._nodes: Counter[str] = Counter()
 
     def node(self, name: str, following: str, after: GraphState, change: GraphState, said: str, seconds: float) -> None:
@@ -53,7 +55,7 @@ class Trace:
         record = {
             "session": self.session, "step": step, "time": round(time.time(), 3), "node": name, "next": following,
             "ms": round(1000 * seconds, 3), "stage": after["stage"], "page": after["page"],
-            "mapping": f"steps.jsonl#{step}", "screenshot": f"artifacts/{step:04d}.png",
+            "mapping": f"steps.jsonl#{step}", "screenshot": f"artifacts/{step:04d}.png" if self.pictured else None,
             **{key: after[key] for key in _SHOWN if key in change},  # type: ignore[literal-required]
             "terminal": after["terminal"], "said": said,
         }  # fmt: skip

@@ -219,6 +219,8 @@ class Player:
             if decision.query is None:
                 return Step(observation, decision, told, *UNKNOWN, request.began)
             said = await self._in_time(live, answered(live.env, decision.query))
+            if (picture := said.pop("screenshot", None)) is not None:
+                observation = Observation(**{**observation, "screenshot": picture})
             self._events.put(partial(self._agent.told, live.slot, said))
 
     async def _complete(self, live: Live, step: Step, done: StepResult) -> tuple[Observation, bool]:

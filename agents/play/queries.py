@@ -20,7 +20,11 @@ async def answered(env: AsyncBrowserEnv, query: Query) -> dict[str, Any]:
     Returns:
         For `risk`: the `risk` (`kind`, `why`, and `asks`: a step with the action has somebody asked), or None.
         For `scan`: the `lines`, an element each, `role "name"`, of what is not in the viewport.
+        For `screenshot`: `shown`, and the `screenshot`, which belongs to the observation and to no record.
     """
+    if query.ask == "screenshot":
+        picture = await env.screenshot()
+        return {"shown": picture is not None, "screenshot": picture}
     if query.ask == "risk":
         assert query.action is not None
         risk, asks = await env.judge(query.action)

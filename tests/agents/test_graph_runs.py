@@ -18,6 +18,7 @@ from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env import Observation, Safety, Task
 from selfsurf.browser_env.record.episode import Episode
 from tests.agents.graphs import call, graph, play, serving, trace_of
+from tests.agents.said import Seeing
 from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
 from tests.models.small import small_llama
 
@@ -152,6 +153,24 @@ def test_a_local_model_plans_under_the_grammar(tmp_path: Path, tokenizer: Any) -
     assert all(step["completions"][0]["grammar"] for step in planned)
     assert not any("unreadable" in step["actions"][0] for step in steps)
     assert result.length == len(steps)
+
+
+@pytest.mark.slow
+def test_a_model_that_sees_is_shown_the_page_where_it_is_stuck(tmp_path: Path, tokenizer: Any) -> None:
+    policy = TransformersPolicy(small_llama(tokenizer, tie_word_embeddings=True), tokenizer)
+    seeing = Seeing(policy, *['{"press":"Escape"}'] * 4, '{"press":"Home"}')
+    agent = GraphAgent(LLMAgent(seeing, constrained=False, prefill="", guards=False))
+    [result] = play(agent, lambda _: Listing("Honey"), tmp_path, steps=6)
+    episode = Episode(tmp_path / "episode-0")
+    asked = [[one["ask"] for one in step["decision"]["graph"]["asked"]] for step in episode.steps()]
+    shown = [step["screenshot"] is not None for step in episode.steps()]
+    assert shown == ["screenshot" in one for one in asked]
+    assert shown.count(True) == 1
+    pictured = [bool(step.decision.messages and step.decision.messages[-1].images) for step in result.steps]
+    assert pictured == shown
+    assert not episode.damage()
+    records, _ = trace_of(tmp_path / "episode-0")
+    assert all((episode.folder / one["screenshot"]).exists() for one in records if one["screenshot"])
 
 
 def test_a_checkpoint_holds_no_picture_and_no_class_of_others(tmp_path: Path, form: Observation) -> None:

@@ -1,4 +1,4 @@
-"""Breaks a loop: bars the action that was repeated, tells the planner, and gives up after a few of them."""
+"""Breaks a loop: bars the action that was repeated, tells the planner, has the page shown, gives up after a few."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ do something else, such as scrolling, going back, or another element."
 
 
 def run(state: GraphState, live: Live) -> GraphState:
-    """Break a loop."""
+    """Break a loop; a model that has seen no picture of the page is shown one."""
+    if live.blind and live.asks_environment:
+        live.query("screenshot")
     tally = counters.count(state["counters"], "mitigations")
     change: GraphState = {
         "counters": tally,
