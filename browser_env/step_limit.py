@@ -34,7 +34,8 @@ def step_limit(default: int | None, spec: EnvSpec | None) -> int | None:
 def discount_step() -> None:
     """Let the `TimeLimit` wrapper through which `step` was called not count this step: it completes an earlier one."""
     for limit in _callers(gym.wrappers.TimeLimit):
-        limit._elapsed_steps -= 1
+        counted: Any = limit  # its type says None, as before a reset
+        counted._elapsed_steps -= 1
 
 
 def _callers(kind: type[T]) -> list[T]:
