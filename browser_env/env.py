@@ -253,11 +253,12 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         """Carry out an action, in any accepted form. A malformed one costs a step and is reported as `last_error`.
 
         After a step with `info["waiting"]` nothing is carried out until it is answered: by `Answer(text)` as the next
-        step's action, or by `answer`. Until then steps count towards no limit.
+        step's action, or by `answer`. The step counts towards a limit once it is complete.
         """
-        if self.core.question is not None:
+        result = runtime().run(self.core.step(action))
+        if "waiting" in result[4]:
             discount_step()
-        return runtime().run(self.core.step(action))
+        return result
 
     def answer(self, text: str) -> StepResult:
         """Bring a person's answer to the step that waits for it (`info["waiting"]`), and return that step's result.

@@ -21,8 +21,8 @@ def step_limit(default: int | None, spec: EnvSpec | None) -> int | None:
 
     Args:
         default: the task's, which holds where there is no such wrapper.
-        spec: of the environment. If its id is registered with a limit and `gymnasium.make` added no such wrapper, that
-            was told not to.
+        spec: of the environment. If its id is registered with a limit and `gymnasium.make` added no such wrapper, it
+            was made with `max_episode_steps=-1`. (Where the limit is only the task's own, this can't be told.)
     """
     limits = [int(one._max_episode_steps) for one in _callers(gym.wrappers.TimeLimit)]
     registered = gym.registry.get(spec.id) if spec is not None else None
@@ -32,7 +32,7 @@ def step_limit(default: int | None, spec: EnvSpec | None) -> int | None:
 
 
 def discount_step() -> None:
-    """Let the `TimeLimit` wrapper through which `step` was called not count this step: it completes an earlier one."""
+    """Let the `TimeLimit` wrapper through which `step` was called not count this step: it is not complete yet."""
     for limit in _callers(gym.wrappers.TimeLimit):
         counted: Any = limit  # its type says None, as before a reset
         counted._elapsed_steps -= 1

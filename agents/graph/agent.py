@@ -34,7 +34,7 @@ class GraphAgent(DecidingAgent):
         agent: plans.
         confirm: who allows risky actions: `auto`, nobody has to; `user`, the user is asked, once. Where the
             environment asks (`Safety(confirm=)`, `--confirm`), it does in either case.
-        scan: scan a long page, once, that shows nothing of what the goal names.
+        scan: scan a long page that shows nothing of what the goal names; once more, if that finds nothing of it.
         budget_steps: most actions; the environment's own step limit ends an episode, too.
         budget_tokens: most tokens of prompts and replies together.
         budget_seconds: most seconds in agent and environment; people's time is not counted.

@@ -71,7 +71,9 @@ class GraphRun:
 
     def see(self, obs: Observation) -> None:
         """Take what is there now, and go on until something is wanted."""
-        self.live.obs, self.trace.pictured = obs, "screenshot" in obs
+        self.live.obs, self.trace.pictured_next = obs, "screenshot" in obs
+        if self.wants is None or self.wants["want"] != "act":
+            self.trace.pictured = self.trace.pictured_next
         if self._undelivered:  # the agent was asked again, since another episode's decision has failed
             return
         self._undelivered = True
@@ -133,7 +135,8 @@ class GraphRun:
             "detail": state["terminal_detail"], "told": self.trace.brief, "said": self.trace.told,
         }  # fmt: skip
         decision, self.decision = self.decision or Decision(action), None
-        if action != decision.action:
+        graph["instead"] = action != decision.action
+        if graph["instead"]:
             note = f"{decision.guard_note} The graph did {action.name} instead.".lstrip()
             decision = replace(decision, action=action, guard_note=note)
         ids = frozenset(element["id"] for element in self.live.obs["elements"])

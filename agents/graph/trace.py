@@ -42,8 +42,8 @@ class Trace:
         """The nodes of the step under way."""
         self.brief = ""
         """What the planner was told last."""
-        self.pictured = False
-        """Has what is seen now a picture?"""
+        self.pictured = self.pictured_next = False
+        """Has what is seen in the step under way a picture, and what was seen after it?"""
         self._nodes: Counter[str] = Counter()
 
     def node(self, name: str, following: str, after: GraphState, change: GraphState, said: str, seconds: float) -> None:
@@ -63,6 +63,8 @@ class Trace:
         if said:
             when = time.strftime("%Y-%m-%dT%H:%M:%S")
             self._append("agent.log", f"{when} step {step} {name}: {redact_known(' '.join(said.split()))}")
+        if "step" in change:
+            self.pictured = self.pictured_next
         if name in KEPT and self.folder is not None:
             kept = {"session": self.session, "step": step, "node": name, "state": dict(after)}
             if name == "planner":
@@ -73,7 +75,7 @@ class Trace:
 
     def begin_step(self) -> None:
         """Forget what belongs to the last step."""
-        self.told, self.visited = "", []
+        self.told, self.brief, self.visited = "", "", []
 
     def event(self, text: str) -> None:
         """Add a line to `agent.log`."""

@@ -8,7 +8,7 @@ from typing import Any
 from selfsurf.agents.agent import Query
 from selfsurf.agents.graph.reasons import normalized
 from selfsurf.agents.play.job import Step
-from selfsurf.browser_env import AsyncBrowserEnv, Outcome
+from selfsurf.browser_env import AsyncBrowserEnv, EnvError, Outcome
 
 SCREENS, LINES = 10, 200
 """Most screens of a scan, and most elements that it tells of."""
@@ -23,7 +23,10 @@ async def answered(env: AsyncBrowserEnv, query: Query) -> dict[str, Any]:
         For `screenshot`: `shown`, and the `screenshot`, which belongs to the observation and to no record.
     """
     if query.ask == "screenshot":
-        picture = await env.screenshot()
+        try:
+            picture = await env.screenshot()
+        except EnvError:  # the next step says what has become of the page
+            picture = None
         return {"shown": picture is not None, "screenshot": picture}
     if query.ask == "risk":
         assert query.action is not None

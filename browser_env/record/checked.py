@@ -170,12 +170,19 @@ def _step(record: Mapping[str, Any], index: int) -> dict[str, Any]:
             for message in _list(one.get("prompt", []), "prompt")
         ]
     decision = record["decision"]
+    if decision is not None:
+        graph = decision.get("graph") or {}
+        told, instead = _text(graph.get("told", ""), "told"), bool(graph.get("instead"))
+        decision = {
+            **decision, "guard": _text(decision.get("guard", ""), "guard"),
+            "graph": {**graph, "told": told, "instead": instead},
+        }  # fmt: skip
     return {
         **record,
         "observation": observation_of(record["observation"], where),
         "reward": _number(record["reward"], "reward"),
         "error": _text(record["error"], "error"),
-        "decision": None if decision is None else {**decision, "guard": _text(decision.get("guard", ""), "guard")},
+        "decision": decision,
     }
 
 

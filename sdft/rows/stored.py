@@ -63,6 +63,8 @@ class StoredStep:
     """The goal was reached after it, though the episode went on (`browser_env.task.Task.ends`)."""
     told: str = ""
     """What a graph told the model beside goal and page."""
+    instead: bool = False
+    """A graph did something else than the model chose, such as asking whether it may."""
 
     @cached_property
     def shown(self) -> Action | None:
@@ -73,7 +75,7 @@ class StoredStep:
     def done(self) -> Action | None:
         """The same, whether or not a reply can say it."""
         first = self.actions[0]
-        return None if self.error or self.rejected or isinstance(first, str) else first
+        return None if self.error or self.rejected or self.instead or isinstance(first, str) else first
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +153,8 @@ class State:
         agent.reset(slot=slot)
         for step in self.episode.steps[: self.index]:
             agent.recall(
-                step.observation, step.actions, slot, completion=step.completion, messages=step.messages,
-                error=step.unread, guarded=step.guarded,
+                step.observation, () if step.instead else step.actions, slot, completion=step.completion,
+                messages=step.messages, error=step.unread, guarded=step.guarded,
             )  # fmt: skip
             if step.rejected:
                 agent.advise(REJECTED.format(missing=step.rejected), slot)
@@ -372,7 +374,7 @@ def _step(record: dict[str, Any], seen: Observation) -> StoredStep:
         guarded=decision.get("guard", ""),
         rejected="" if claim is None else claim[1],
         reached=record["score"].get("reached") is True,
-        told=str((decision.get("graph") or {}).get("told", "")),
+        **{name: decision["graph"][name] for name in ("told", "instead") if "graph" in decision},
     )
 
 

@@ -85,7 +85,9 @@ def test_waiting_for_a_person_counts_towards_no_step_limit():
     question = {"action": "ask_user", "question": "Which?"}
     ends = [env.step(one)[2:4] for one in (question, None, None, Answer("Go."))]
     assert ends == [(False, False)] * 4
-    assert env.step(question)[3]
+    assert env.step(question)[2:4] == (False, False)
+    *_, truncated, info = env.step(Answer("Stop."))
+    assert (truncated, info["outcome"]) == (True, "timeout")
     env.close()
 
 

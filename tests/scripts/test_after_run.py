@@ -165,7 +165,7 @@ def test_what_was_not_solved_teaches_nothing_by_itself(ran, copy, says, why):
     assert why in learned.why
 
 
-def test_a_failed_run_leaves_what_worked_later_in_it(ran, tmp_path, monkeypatch):
+def test_a_failed_run_teaches_what_worked_later_in_it(ran, tmp_path, monkeypatch):
     """It presses the idle button, then the right one, which leads on, and does not reach its goal."""
     quick = {"steps": 8, "learning_rate": 1e-2, "max_perplexity_rise": 1e9, "max_success_fall": 1.0}
     monkeypatch.setattr(after_run, "UPDATE", {**after_run.UPDATE, **quick})

@@ -127,7 +127,7 @@ def test_a_goal_without_a_page_with_a_secret_a_device_and_a_storage_state(
 
 
 @pytest.mark.parametrize("stealth", [False, True])
-def test_a_run_in_stealth_is_not_told_from_a_persons(tmp_path: Path, stealth: bool) -> None:
+def test_stealth_reaches_the_page_of_a_run(tmp_path: Path, stealth: bool) -> None:
     page = "data:text/html,<script>document.title = navigator.webdriver</script>"
     command = ["run", "--goal", "Look.", "--url", page, *scripted({"action": "finish"}), "--out", str(tmp_path / "one")]
     result = CliRunner().invoke(app, [*command, *["--stealth"] * stealth])

@@ -137,6 +137,8 @@ class Run:
     def __init__(self, folder: Path, site: Any, **kill: object) -> None:
         self.kept = KeptRun(folder / "runs" / "episode")
         self.folder, self.site = folder, site
+        self.done: list[str] = []
+        """What had been done when it was killed."""
         self.around = {name: str(value) for name, value in kill.items()}
         (folder / "killed.py").write_text(KILLED)
 
@@ -155,6 +157,7 @@ class Run:
                     "--max-steps", 25, "--json", *(f"--set={one}" for one in sets), until=until, **self.around,
                 )  # fmt: skip
                 assert status == -signal.SIGKILL, (out, err)
+                self.done = [*self.site.done]
                 assert (self.kept.running / "graph.sqlite").exists()
                 question = self.kept.question
                 said = [answered(question)] if question else []
@@ -202,10 +205,14 @@ def test_killed_at_a_node_nothing_is_done_twice(tmp_path: Path, site: Any, name:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("step", [4, 7])
+@pytest.mark.parametrize(("step", "done"), [(4, []), (8, ["/added"])])
 @pytest.mark.parametrize("point", ["sending", "recording"])
-def test_killed_around_an_action_it_is_done_once(tmp_path: Path, site: Any, point: str, step: int) -> None:
-    Run(tmp_path, site, KILL_NODE=point, KILL_AT=step).play()
+def test_killed_around_an_action_it_is_done_once(
+    tmp_path: Path, site: Any, point: str, step: int, done: list[str]
+) -> None:
+    run = Run(tmp_path, site, KILL_NODE=point, KILL_AT=step)
+    run.play()
+    assert run.done == (done if point == "sending" else ["/added", "/deleted"][: len(done) + 1])
 
 
 @pytest.mark.slow

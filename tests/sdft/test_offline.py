@@ -144,6 +144,31 @@ def test_a_proposer_is_taught_by_an_episode_of_roles_and_not_by_a_claim_that_was
     assert 'proposer: {"click": {"id": 1}}' in shown
 
 
+def test_what_a_graph_did_instead_of_its_model_is_not_taught(tokenizer, tmp_path):
+    policy = TransformersPolicy(small_llama(tokenizer, tie_word_embeddings=True), tokenizer)
+    options = {"actions": ("click", "finish"), "guards": False, "constrained": False}
+    page = "data:text/html,<button onclick=\"document.title='gone'\">Delete account</button><button>Read</button>"
+    said = ['{"click":2}', '{"click":1}', '{"finish":"ok"}']
+    graph = GraphAgent(LLMAgent(Saying(policy, *said), **options), confirm="user")
+    with Rollouts(1, max_episode_steps=8, user=lambda question: "yes") as rollouts:
+        rollouts.run(graph, [Job(open_id(page, "Delete it."), 1)], folder=tmp_path)
+    (path,) = tmp_path.iterdir()
+    mark_episode(path, Mark("solved", "person"))
+    episode = read(path)
+    done = [record["actions"][0]["action"] for record in Episode(path).steps()]
+    assert done == ["click", "ask_user", "click", "finish"]
+    assert [state.shown.name for state in states_of([episode])] == ["click", "click", "finish"]
+    alone = LLMAgent(policy, **options)
+    (decision,) = alone.decide([State(episode, 3).bring(alone)])
+    (record,) = [one for one in Episode(path).steps() if one["step"] == 3]
+    assert [one.text for one in decision.messages] == [one["text"] for one in record["completions"][0]["prompt"]]
+    steps = (path / "steps.jsonl").read_text()
+    (path / "steps.jsonl").write_text(steps.replace('"graph": {', '"graph": 7, "was": {', 1))
+    write_manifest(path)
+    with pytest.raises(EpisodeError, match="it is damaged"):
+        read(path)
+
+
 @pytest.mark.parametrize("prompt", ["compact", "chat"])
 def test_a_planner_is_taught_by_an_episode_of_the_graph(tokenizer, tmp_path, prompt):
     policy = TransformersPolicy(small_llama(tokenizer, tie_word_embeddings=True), tokenizer)
