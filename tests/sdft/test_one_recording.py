@@ -51,4 +51,4 @@ def test_one_recorded_order_teaches_others(tmp_path, seed):
         agent = agents.make("transformers", model="smollm2", adapter=tmp_path / "trained" / "adapter")
         solved = [ordered(shop, agent, order) for order in OTHERS]
     print(f"{sum(solved)} of {len(solved)} other orders after {minutes:.1f} minutes")
-    assert sum(solved) > len(solved) / 2
+    assert sum(solved) >= 3, "none without the recording"
