@@ -36,10 +36,6 @@ OTHER_FIELDS = 0.5
 REAL_WORDS = 0.5
 """How often another word is one of the pages' own, and not one that means nothing."""
 
-OTHER_INFLECTED = 0.5
-"""How often what the goal says in another case or number is another word, too: "the basket" may be what "Basket" is
-called, and "two mugs" what is wanted of "Mug"."""
-
 TURNS = 3
 """How many times oftener a step comes up where the goal says what is typed or chosen: the others are soon learned."""
 
@@ -79,8 +75,7 @@ def _spoken(recording: Recording, rng: np.random.Generator) -> tuple[dict[str, s
     With them comes which of them are replaced in any case and number.
     """
     loose, fixed = inflected_texts(recording), _without_choice(recording)
-    spoken = [text for text in spoken_of(recording) if text not in fixed]
-    texts = [text for text in spoken if text not in loose or rng.random() < OTHER_INFLECTED]
+    texts = [text for text in spoken_of(recording) if text not in fixed]
     others, renamed = other_choices(recording, texts, rng)
     new = [text for text in (*texts, *renamed) if text not in others]
     drawn = _other_words(new, _vocabulary(recording), rng)
