@@ -30,7 +30,7 @@ _RECORDED = {
 ROWS, ROWS_A_STEP = (8, 12), 0.4
 """There, fewest and most recorded rows in an optimizer step, and how many for each recorded step."""
 
-STEPS, TIMES = (40, 64), 15
+STEPS, TIMES = (40, 64), 13
 """There, fewest and most optimizer steps, and how many times each recorded step comes up, those that count more
 (`variation.TURNS`) accordingly oftener."""
 

@@ -37,7 +37,8 @@ REAL_WORDS = 0.5
 """How often another word is one of the pages' own, and not one that means nothing."""
 
 TURNS = 3
-"""How many times oftener a step comes up where the goal says what is typed or chosen: the others are soon learned."""
+"""How many times oftener a step comes up where the goal says what is typed or chosen, or right after such a one on the
+same page, where only that it is done tells what is next: the others are soon learned."""
 
 _WORD = re.compile(r"[^\W\d_]{3,}|\d+")
 _STRUCTURE = re.compile(r" level=\d+$")
@@ -145,8 +146,18 @@ def turns_of(recordings: Iterable[Recording]) -> list[tuple[Recording, int]]:
         for one in recordings
         for index, shown in enumerate(one.steps)
         if shown.sayable
-        for _ in range(TURNS if goal_decides(one, index) else 1)
+        for _ in range(TURNS if goal_decides(one, index) or _follows(one, index) else 1)
     ]
+
+
+def _follows(recording: Recording, index: int) -> bool:
+    """Did the goal say what was typed or chosen one step before, on the same page?"""
+    if index == 0 or not goal_decides(recording, index - 1):
+        return False
+    before, now = (shown.observation for shown in recording.steps[index - 1 : index + 1])
+    known = {one["id"] for one in before["elements"]}
+    kept = known.intersection(one["id"] for one in now["elements"])
+    return before["url"] == now["url"] and len(kept) > len(known) / 2
 
 
 def _done(shown: Shown) -> list[tuple[str, bool]]:

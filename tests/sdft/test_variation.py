@@ -8,7 +8,7 @@ import pytest
 
 from selfsurf.browser_env.actions import Click, Fill, Finish
 from selfsurf.browser_env.observe.outline import element_line, parse_outline
-from selfsurf.sdft.rows.variation import varied
+from selfsurf.sdft.rows.variation import turns_of, varied
 from selfsurf.sdft.teacher.recording import Recording, Shown
 
 SHOP = ("Mug", "Lamp", "Chair", "Clock", "Scarf")
@@ -114,3 +114,20 @@ def test_fields_change_places_with_those_of_their_role():
         assert "Pieces" in first[1][1] or first[1][1] not in ("City", "Note", "Password")
         orders.add(tuple(name for _, name in first if name in ("City", "Note")))
     assert {("City", "Note"), ("Note", "City")} <= orders
+
+
+@pytest.mark.parametrize(
+    ("after", "turns"),
+    [
+        ({}, [3, 3]),
+        ({"url": "http://shop.test/cart"}, [3, 1]),
+        ({"elements": [element(number, "link", "Help") for number in (4, 6, 7)]}, [3, 1]),
+    ],
+    ids=["the same page", "another address", "other elements"],
+)
+def test_what_comes_after_a_choice_on_its_page_is_learned_as_often(after, turns):
+    radios = [element(number, "radio", name, tag="input") for number, name in enumerate(SHOP[:3], 1)]
+    form = page(*radios, element(4, "button", "Order", tag="button"), element(5, "button", "Back", tag="button"))
+    steps = (Shown(form, Click(id=2)), Shown({**form, **after}, Click(id=4)))
+    recording = Recording("Browser-v0", "Buy the Lamp.", 0, steps)
+    assert Counter(index for _, index in turns_of([recording])) == dict(enumerate(turns))
