@@ -477,6 +477,8 @@ def configure(core: EnvCore, options: Mapping[str, Any] | None) -> None:
     unknown = set(options or {}) - {"start_url", "goal"}
     if unknown:
         raise ValueError(f"Unknown reset options {sorted(unknown)}; known are start_url and goal.")
+    if options and core.task.judges and type(core.task).setup is not Task.setup:
+        raise ValueError(f"{core.task.id} sets its own page and goal: it takes no {' or '.join(sorted(options))}.")
     for name, value in (options or {}).items():
         setattr(core.task, name, value)
 

@@ -267,6 +267,8 @@ def test_wrong_use_says_what_to_do(open_page):
     env, _ = open_page("<p>x")
     with pytest.raises(ValueError, match="Unknown reset options"):
         env.reset(options={"urls": 1})
+    with pytest.raises(ValueError, match="click-test-v0 sets its own page and goal: it takes no goal or start_url"):
+        browser_env.BrowserEnv(task="MiniWoB/click-test-v0").reset(options={"goal": "Wait.", "start_url": PAGE})
     with pytest.raises(browser_env.EnvError, match="Call reset"):
         browser_env.BrowserEnv(PAGE).step({"action": "back"})
 
