@@ -143,6 +143,7 @@ def _judged(folder: Path, spec: GoalSpec | None, ask: ModelJudge | None, *, dry:
         evidence = evidence_of(episode)
         if episode.meta["outcome"] == "running":
             raise EpisodeError("it has not ended, or was cut off")
+        evidence.ended = episode.meta["outcome"] in ("solved", "failed")  # its task ended it, whatever the agent said
         says, details = "unknown", dict[str, Any]()
         if episode.meta["outcome"] == "env_error":
             why = f"the infrastructure failed: {episode.meta['outcome_detail']}"

@@ -128,6 +128,10 @@ def main(settings: Settings) -> int:
         raise typer.BadParameter("--train learns from a model's own actions: leave out --cache.")
     if (settings.train or settings.upload) and settings.redacted is Redacted.FULL:
         raise typer.BadParameter("--train and --upload go with --redacted secrets: nothing can be learned from less.")
+    if settings.wait and settings.redacted is Redacted.FULL:
+        raise typer.BadParameter(
+            "--wait goes with --redacted secrets: a run goes on from its episode, and needs the goal as it was."
+        )
     if settings.wait and settings.task:
         raise typer.BadParameter(
             "--wait goes with --goal or --spec: what a task's setup keeps in this process, and the pages that it "

@@ -14,7 +14,7 @@ LIMITS: dict[str, int] = {
     "no_progress": 4,  # steps in a row without progress, before the user is asked
     "questions": 2,  # questions to the user because nothing goes on
 }
-"""How often each may happen; the next time is too often."""
+"""How often each ends the run, or has the user asked."""
 
 
 def count(counters: Mapping[str, int], name: str) -> dict[str, int]:

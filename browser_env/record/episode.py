@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -83,16 +84,17 @@ class EpisodeWriter:
         Raises:
             EpisodeError: there is none, or it is damaged.
         """
-        episode, writer = Episode(folder), cls.__new__(cls)
+        path, writer = folder / "steps.jsonl", cls.__new__(cls)
+        whole = path.read_bytes() if path.exists() else b""
+        if (end := whole.rfind(b"\n") + 1) < len(whole):
+            os.truncate(path, end)  # a last line that a kill cut off would spoil the next one
+        episode = Episode(folder)
         steps = list(episode.steps())
         writer.folder, writer.journal, redact = folder, journal, _redaction(episode.meta)
         writer._redact = lambda record: redact_known(redact(record) if redact else record)
         writer._meta, writer._steps = episode.meta, len(steps)
         writer._reward = sum(step["reward"] for step in steps)
         writer._score, writer._judges = steps[-1]["score"] if steps else {}, True
-        path = folder / "steps.jsonl"
-        whole = path.read_bytes()
-        path.write_bytes(whole[: whole.rfind(b"\n") + 1])  # a last line that a kill cut off would spoil the next one
         writer._lines = path.open("a", encoding="utf8")
         return writer
 
@@ -427,7 +429,7 @@ def observation_text(observation: Observation) -> dict[str, Any]:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file's content so that a reader, or a kill, never meets half of it."""
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")  # others may write it, too
     partial.write_text(text, encoding="utf8")
     os.replace(partial, path)
 

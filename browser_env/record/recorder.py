@@ -382,8 +382,7 @@ class Recorder:
                 await asyncio.wait(self._preparing, timeout=LAST_EVENTS)
             await asyncio.gather(*(tab.caught_up(LAST_EVENTS) for tab in self._open_tabs()))
         self._facts.put_nowait(_END)
-        if self._worker is not None:
-            await self._worker
+        failed = await asyncio.gather(*filter(None, [self._worker]), return_exceptions=True)
         if self.outcome is Outcome.RUNNING:
             await self._write_all(self._gestures.finish(), None)
         judged = self.outcome is not Outcome.RUNNING
@@ -396,6 +395,9 @@ class Recorder:
         score = self._info.get("score", {})
         self._writer.finish(str(self.outcome), trainable=trainable, after=final, score=score, judged=judged)
         await self.core.close()
+        for error in failed:  # what was recorded before is kept
+            if error is not None:
+                raise error
         summary = {"steps": self.steps, "outcome": str(self.outcome), "reward": self.reward, "trainable": trainable}
         return {"episode": str(self.folder), **summary}
 

@@ -6,12 +6,9 @@ Without it an episode keeps what its owner chose, all but secrets. `episode.json
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from selfsurf.browser_env.safety.redaction import Redactor
-
-Extent = Literal["secrets", "full"]
-"""What is taken out: declared secrets and recorded passwords, or all that is private, and every picture."""
 
 _SPELLED = ("prompt_token_ids", "prefill_token_ids", "token_ids", "logprobs")
 """What of a completion spells the page in tokens."""

@@ -93,7 +93,8 @@ class Vault:
     def forget(self, name: str, value: str) -> None:
         """Redact a value that was learned no longer: it was only the beginning of one."""
         self._values[name].remove(value)
-        if self._secrets[name].value == value:
+        known = self._secrets.get(name)
+        if known is not None and known.value == value:
             del self._secrets[name]
         self._compile()
 

@@ -22,7 +22,7 @@ from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player
 from selfsurf.agents.scripted import OracleAgent
 from selfsurf.browser_env import Observation, Outcome
 from selfsurf.browser_env.record.checked import observation_of
-from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
+from selfsurf.browser_env.record.episode import Episode, EpisodeWriter, write_atomically
 from selfsurf.envs_registry import task_of
 from selfsurf.tasks.scenarios import CHANGES
 
@@ -95,6 +95,8 @@ def measure(
         for seed, scenario in product(seeds, scenarios):
             where = folder / f"{scenario}_{seed}"
             result, shown = _play(Decider(OracleAgent()), environments, scenario, "same", seed, where / "learned")
+            if result.masked:
+                raise RuntimeError(f"The infrastructure failed in {scenario}, seed {seed}: {result.detail}")
             if not result.solved:
                 raise RuntimeError(f"The oracle did not solve {scenario}, seed {seed}: {result.detail}")
             kept = Cache(where / "cache").keep(shown)
@@ -107,12 +109,12 @@ def measure(
             told(f"{scenario}, seed {seed}: " + ", ".join(f"{one.change} {one.ended}" for one in new))
             rows = [_row(change, [one for one in replayed if one.change == change]) for change in changes]
             figures = {"rows": rows, "model": None, "episodes": [asdict(one) for one in replayed]}
-            (folder / "cache.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf8")
+            write_atomically(folder / "cache.json", json.dumps(figures, indent=1) + "\n")
     finally:
         environments.close()
     if model:
         figures["model"] = _time(model, pages)
-        (folder / "cache.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf8")
+        write_atomically(folder / "cache.json", json.dumps(figures, indent=1) + "\n")
     return figures
 
 

@@ -89,7 +89,9 @@ def record(policy: TransformersPolicy, count: int, actions: int) -> list[Call]:
             seed = 0
             while sum(len(call[0]) for call in calls if len(call[0]) == count) < actions:
                 jobs = [Job(f"MiniWoB/{TASKS[i % len(TASKS)]}-v0", seed + i) for i in range(max(2 * count, 6))]
-                rollouts.run(agent, jobs)
+                before, results = len(calls), rollouts.run(agent, jobs)
+                if len(calls) == before:
+                    raise RuntimeError(f"No episode asks the model anything: {results[0].outcome}, {results[0].detail}")
                 seed += len(jobs)
     finally:
         del policy.complete  # type: ignore[method-assign]

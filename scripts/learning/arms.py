@@ -128,7 +128,9 @@ def note(arm: Arm, out: Path) -> None:
     before = json.loads(path.read_text(encoding="utf8")) if path.exists() else None
     if before == arm.changes:
         return
-    begun = any(found for name in ("checkpoints/checkpoint-*", "adapter") for found in folder.glob(f"seed-*/**/{name}"))
+    begun = any(
+        found for name in ("checkpoints/checkpoint-*", "adapter") for found in folder.glob(f"*seed-*/**/{name}")
+    )
     if before is not None and begun:
         raise ValueError(f"{arm.name} was begun with --set {before}; choose another label for {arm.changes}.")
     folder.mkdir(parents=True, exist_ok=True)

@@ -109,10 +109,15 @@ def _measured(
 
         def recorded() -> int:
             jobs = [Job(env_id, number) for number in range(wanted.recordings)]
-            return sum(one.solved for one in record(rollouts, jobs, out / "recordings"))
+            played = record(rollouts, jobs, out / "recordings")
+            if missed := [one for one in played if not one.solved]:
+                raise MeasureError(
+                    f"{env_id}: the oracle solved {len(played) - len(missed)} of {len(played)} episodes to be recorded "
+                    f"({missed[0].outcome}: {missed[0].detail}). The same command tries again."
+                )
+            return len(played)
 
-        if (solved := stages.once("recorded", recorded)) < wanted.recordings:
-            raise MeasureError(f"{env_id}: the oracle solved {solved} of {wanted.recordings} episodes to be recorded.")
+        stages.once("recorded", recorded)
         learned = (learned_from if live else as_recorded)([out / "recordings"])
         settings = TrainSettings(**{"model": model, "seed": seed, **learned, **changes})
         with training_progress(f"{flow}, {kind}", settings.steps) as update:

@@ -94,7 +94,14 @@ def _play(
     agent: Any = agents.make("transformers", model=model, **({"adapter": adapter} if adapter else {}))
     jobs = [Job(task, number) for task in tasks for number in range(first, first + count)]
     with progress(what, len(jobs)) as told:
-        return rollouts.run(agent, jobs, folder=folder, progress=told)
+        results = rollouts.run(agent, jobs, folder=folder, progress=told)
+    masked = {one.job.env_id: one.detail for one in results if one.masked}
+    for task in masked.keys() - {one.job.env_id for one in results if not one.masked}:
+        raise MeasureError(
+            f"{what}: the infrastructure failed in all episodes of {task}: {masked[task]}. "
+            "The same command tries again."
+        )
+    return results
 
 
 def _learned(out: Path, *, model: str, seed: int, changes: dict[str, Any]) -> tuple[float, str]:

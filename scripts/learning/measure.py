@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from selfsurf.scripts.learning.settings import LearnSettings, short
-from selfsurf.scripts.learning.stages import Stages
+from selfsurf.scripts.learning.stages import MeasureError, Stages
 from selfsurf.scripts.terminal.console import progress
 
 if TYPE_CHECKING:
@@ -73,6 +73,11 @@ class Measures:
         agent = make_agent(self.model(adapter), self.settings.training, sampling=False)
         with Rollouts(self.settings.parallel, max_episode_steps=self.settings.evaluation_steps) as rollouts:
             results = rollouts.run(agent, [Job(task, seed) for seed in seeds], demonstrate=demonstrate)
+        if all(one.masked for one in results):
+            raise MeasureError(
+                f"The infrastructure failed in all episodes of {task}: {results[0].detail}. "
+                "The same command tries again."
+            )
         return {
             "task": task,
             "episodes": [

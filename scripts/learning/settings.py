@@ -222,7 +222,7 @@ def saved_settings(out: Path) -> LearnSettings | None:
             raise ValueError(
                 f"{path} is not that of a comparison, or of an older version; choose another folder with --out."
             ) from None
-    if out.exists() and any(out.iterdir()):
+    if out.exists() and any(path.suffix != ".partial" for path in out.iterdir()):  # that is another call, beginning
         raise ValueError(f"{out} holds something else; choose another folder with --out.")
     return None
 

@@ -221,4 +221,4 @@ def _differ(task: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _unbegun(folder: Path) -> bool:
     """Was a run killed here before it began?"""
-    return all(path.name in ("run.lock", "run.json.partial") for path in folder.iterdir())
+    return all(path.name == "run.lock" or path.suffix == ".partial" for path in folder.iterdir())

@@ -13,7 +13,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -42,8 +42,11 @@ What was done is learned in variations (`sdft.rows.recorded`): at the page as it
 The teacher's weights are those of the run: what the episode shows is what they can do.
 """
 
-UNTAUGHT = ("functions", "examples", "max_actions", "text_page")
-"""Options of an agent that training has not."""
+UNTAUGHT: dict[str, Sequence[Any]] = {
+    "functions": ([], ()), "examples": ([], ()), "max_actions": (1,), "text_page": (True,), "constrained": (True,),
+    "prefill": ('{"',),
+}  # fmt: skip
+"""Options of an agent that training has not, and which of their values are its own."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +89,9 @@ def check_trainable(agent: str, options: Mapping[str, Any], episode: Path | None
         raise typer.BadParameter(f"--train needs {', '.join(missing)}: {how_to_install('train')}.")
     if options.get("dtype", "auto") not in ("auto", "bf16", "fp32"):
         raise typer.BadParameter(f"--train: a model in {options['dtype']} can't be trained; give bf16 or fp32.")
-    for name in UNTAUGHT:
-        if name in options and options[name] not in (1, True, [], ()):
-            raise typer.BadParameter(f"--train: prompts of training have no {name}; leave it out of --set.")
+    for name, own in UNTAUGHT.items():
+        if name in options and options[name] not in own:
+            raise typer.BadParameter(f"--train: training knows no other {name} than its own; leave it out of --set.")
     if episode is not None and (folder := training_folder(episode)).exists():
         raise typer.BadParameter(f"--train: {folder} is there already; give the episode another folder.")
 
@@ -97,7 +100,7 @@ def prompt_settings(agent: LLMAgent) -> dict[str, Any]:
     """Return the settings of training by which its prompts are those that an agent has just been shown."""
     from selfsurf.agents.prompt.named import name_of
 
-    names = ("instructions", "max_prompt_tokens", "max_new_tokens", "vision", "max_image_side")
+    names = ("labels", "instructions", "max_prompt_tokens", "max_new_tokens", "vision", "max_image_side")
     told = {name: getattr(agent, name) for name in names}
     kinds = tuple(kind for kind in agent.kinds() if kind != "upload")  # training allows no files
     return {

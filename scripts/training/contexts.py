@@ -124,6 +124,10 @@ def _oracle_episode(job: Job) -> Recording:
     with Rollouts(1) as rollouts:
         (result,) = rollouts.run(OracleAgent(), [job])
     told = [step for step in result.steps if step.privileged]
+    if not told:
+        raise RuntimeError(
+            f"{job.env_id}, seed {job.seed}: the oracle played nothing ({result.outcome}): {result.detail}"
+        )
     shown = tuple(Shown(step.observation, parse_action(step.decision.action)) for step in told)
     return Recording(job.env_id, told[0].observation["goal"], job.seed, shown)
 

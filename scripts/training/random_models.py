@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 SIZES = {"tiny": (64, 128, 2, 4, 2), "1b": (2048, 8192, 16, 32, 8), "8b": (4096, 14336, 32, 32, 8)}
@@ -31,6 +32,10 @@ def random_model(size: str, folder: Path, tokenizer: str | Path) -> Path:
     torch.manual_seed(0)
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
         model = LlamaForCausalLM(config).to(torch.bfloat16)
-    words.save_pretrained(folder)
-    model.save_pretrained(folder)
+    unfinished = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    words.save_pretrained(unfinished)
+    model.save_pretrained(unfinished)
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
     return folder

@@ -109,11 +109,16 @@ def record(policy: TransformersPolicy, rows: int) -> list[Sample]:
     with Rollouts(8, max_episode_steps=settings.max_episode_steps) as rollouts:
         while len(samples) < rows:
             results = rollouts.run(agent, [Job(task, seed) for task in settings.tasks[:rows]])
-            samples += [
-                sample
-                for sample in samples_of(results, policy)
-                if as_text(sample.prompt_ids) and as_text(sample.teacher_prompt_ids)
-            ]
+            found = samples_of(results, policy)
+            kept = [one for one in found if as_text(one.prompt_ids) and as_text(one.teacher_prompt_ids)]
+            if not kept:
+                masked = [one.detail for one in results if one.masked]
+                raise RuntimeError(
+                    f"No rows can be had: {masked[0]}"
+                    if masked
+                    else "No prompt stays the same when its tokens are decoded and encoded again: give another model."
+                )
+            samples += kept
             seed += 1
     return choose(samples, rows, np.random.default_rng(0))
 

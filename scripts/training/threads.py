@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
@@ -79,6 +80,7 @@ def measure(names: list[str], *, rounds: int, steps: int, alone: bool = False) -
     """
     kinds = {"alone": 1} if alone else {"alone": 1, "two at once": 2}
     seconds: dict[str, dict[str, list[float]]] = {name: {} for name in names}
+    done = itertools.count(1)
     with progress("Rounds", rounds * len(names)) as update:
         for turn in range(rounds):
             for name in names if turn % 2 else names[::-1]:
@@ -92,7 +94,7 @@ def measure(names: list[str], *, rounds: int, steps: int, alone: bool = False) -
                     with _stepping(around):
                         beside = _trainings(1, steps, around)
                     seconds[name].setdefault("training beside environments", []).append(beside)
-                update(1)
+                update(next(done))
     return {"passes": PASSES, "steps": steps, "cores": os.cpu_count(), "rounds": rounds, "seconds": seconds}
 
 

@@ -111,10 +111,12 @@ class StoredEpisode:
 
     @property
     def recording(self) -> Recording:
-        """What it shows, step by step; of a solved one also what was done that no reply can say."""
+        """What it shows, step by step; of a solved one what was done, also what no reply can say, but no mistakes."""
+        mistakes = self.hindsight.later if self.solved and self.hindsight else ()
         shown = (
             (step.observation, self.teaches(index) or (step.done if self.solved else None))
             for index, step in enumerate(self.steps)
+            if index not in mistakes
         )
         steps = tuple(Shown(seen, action) for seen, action in shown if action is not None)
         return Recording(self.env_id, self.goal, self.seed, steps)
@@ -191,11 +193,15 @@ class Stored:
 
     def text(self) -> str:
         """Say what there is, and what was left out."""
-        solved, earned = sum(one.solved for one in self.episodes), sum(not one.solved for one in self.teaching())
-        count = len(self.episodes)
+        solved, count = sum(one.solved for one in self.episodes), len(self.episodes)
+        rest = [one for one in self.teaching() if not one.solved]
+        earned = sum(any(step.reward > 0 for step in one.steps) for one in rest)
         said = ["1 episode, " + ("" if solved else "not ") + "solved"] * (count == 1)
         said = said or [f"{count} episodes, {solved} of them solved"]
         said += [f"{earned} not solved, but with steps that earned a reward"] * bool(earned)
+        said += [f"{len(rest) - earned} not solved, but with steps at which something else worked later"] * (
+            len(rest) > earned
+        )
         unsaid = sum(step.done is not None and step.shown is None for one in self.episodes for step in one.steps)
         said += [f"{unsaid} step{'s' * (unsaid != 1)} that no reply can say, such as an upload"] * bool(unsaid)
         said += [f"left out {folder}: {why.removesuffix('.')}" for folder, why in self.left_out.items()]
@@ -247,16 +253,26 @@ def states_of(episodes: Iterable[StoredEpisode], kinds: Iterable[str] | None = N
 def recordings_of(episodes: Iterable[StoredEpisode]) -> list[Recording]:
     """Return what episodes show: a solved one from its beginning to its end, of another each step by itself.
 
-    What another shows may be the same at many steps that went wrong, and is none that they can have followed.
+    What another shows may be the same at many steps that went wrong, and is none that they can have followed. What
+    worked later where a solved one went wrong is by itself, too, unless that was done on the same page.
     """
     found = []
     for one in episodes:
+        whole, later = one.recording, one.hindsight.later if one.hindsight else {}
+        known = set()
         if one.solved:
-            found.append(one.recording)
-            continue
-        shown = {(page_of(cast(Observation, step.observation)), step.action): step for step in one.recording.steps}
-        found += [replace(one.recording, steps=(step,)) for step in shown.values()]
+            found += [whole] * bool(whole.steps)
+            known = {_told_at(step) for step in whole.steps}
+            alone = [Shown(one.steps[at].observation, action) for at, action in later.items()]
+        else:
+            alone = list(whole.steps)
+        shown = {_told_at(step): step for step in alone}
+        found += [replace(whole, steps=(step,)) for told, step in shown.items() if told not in known]
     return found
+
+
+def _told_at(step: Shown) -> tuple[tuple[str, str, int], Action]:
+    return page_of(cast(Observation, step.observation)), step.action
 
 
 def done_well(episodes: Iterable[StoredEpisode], kinds: Iterable[str]) -> list[State]:
@@ -345,7 +361,7 @@ def _looked_at_again(one: StoredEpisode, solved: StoredEpisode | None) -> Stored
     """
     if not one.rewarded:
         return one
-    looked = in_hindsight(_tries(one)) if solved in (None, one) else beside(_tries(one), _tries(solved))
+    looked = beside(_tries(one), _tries(solved)) if solved is not None and not one.solved else in_hindsight(_tries(one))
     return replace(one, hindsight=looked)
 
 

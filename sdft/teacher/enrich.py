@@ -130,8 +130,6 @@ class Enricher:
         asked = dict.fromkeys(question for _, _, question in questions)
         with ThreadPoolExecutor(self._settings.parallel) as pool:
             explanations = dict(zip(asked, pool.map(self._explained, asked), strict=True))
-        if self._ledger is not None:
-            write_atomically(self._ledger, json.dumps(self.spent))
         for said, name, question in questions:
             if explanation := explanations[question]:
                 said[name] = replace(said[name], text=_instead(said[name], explanation))
@@ -205,6 +203,8 @@ class Enricher:
         with self._lock:
             for name, amount in amounts.items():
                 self.spent[name] += amount
+            if self._ledger is not None:
+                write_atomically(self._ledger, json.dumps(self.spent))
 
     def _count(self, name: str) -> None:
         with self._lock:

@@ -109,7 +109,9 @@ def fingerprint(recordings: Iterable[Recording]) -> str:
 
 
 def recording_of(episode: Episode) -> Recording:
-    """Return an episode from disk, without steps whose action failed, was none, or was a rejected claim.
+    """Return an episode from disk, without steps that show nothing.
+
+    Their action failed, was none, was a rejected claim, or was a graph's and not its model's.
 
     Raises:
         EpisodeError: it can't be read, or says only what changed on a page that is not there.
@@ -121,7 +123,10 @@ def recording_of(episode: Episode) -> Recording:
         except ValueError:
             told = f"{episode.folder}: step {index} says only what changed on a page that is not there."
             raise EpisodeError(told) from None
-        if record["error"] or rejected_in((record["decision"] or {}).get("roles", ())):
+        decision = record["decision"] or {}
+        graph = decision.get("graph")
+        instead = isinstance(graph, dict) and graph.get("instead")  # of what the model chose
+        if record["error"] or instead or rejected_in(decision.get("roles", ())):
             continue
         with suppress(ActionError):
             done = map(recorded_action, record["actions"])

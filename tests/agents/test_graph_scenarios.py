@@ -84,6 +84,16 @@ def test_a_risky_action_is_allowed_by_the_user_once_and_done_once(tmp_path: Path
     assert episode.damage() == []
 
 
+def test_a_question_that_is_the_last_step_is_no_refusal(tmp_path: Path) -> None:
+    result, records, summary, episode, _ = played(
+        tmp_path, "delete", options={"confirm": "user"}, user=lambda question: "yes", steps=2
+    )
+    assert ("confirm", "END") in taken(records)
+    assert [step["actions"][0]["action"] for step in episode.steps()] == ["click", "ask_user"]
+    assert (result.outcome, summary["terminal_reason"]) == ("timeout", "budget_exhausted")
+    assert "I may not" not in (episode.folder / "logs" / "agent.log").read_text()
+
+
 @pytest.mark.slow
 def test_where_the_environment_asks_the_graph_does_not(tmp_path: Path) -> None:
     asked: list[str] = []

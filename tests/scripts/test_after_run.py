@@ -81,6 +81,13 @@ def test_what_is_learned_from_is_the_prompt_that_was_shown(ran):
     assert decision.completion.grammar == reply["grammar"]
 
 
+def test_an_adapter_that_names_elements_goes_on_doing_so(ran):
+    _, episode, options, _ = ran
+    policy = TransformersPolicy(options["model"])
+    prompt = prompt_settings(LLMAgent(policy, actions=["click"], labels=True))
+    assert make_agent(policy, settings_of_update(episode, options, prompt), sampling=False).labels
+
+
 def learn(episode, ran, more=(), number=None):
     """In this process; a signal of this number comes with the first line of metrics."""
     _, _, options, prompt = ran
@@ -186,7 +193,8 @@ def test_a_failed_run_teaches_what_worked_later_in_it(ran, tmp_path, monkeypatch
     [
         (["--agent", "oracle"], "not those of oracle"),
         (["--agent", "openai", "--model", "m", "--set", "base_url=http://127.0.0.1:9/v1"], "not those of openai"),
-        (["--set", "max_actions=3"], "prompts of training have no max_actions"),
+        (["--set", "max_actions=3"], "training knows no other max_actions than its own"),
+        (["--set", "constrained=false"], "training knows no other constrained than its own"),
         (["--set", "dtype=fp16"], "a model in fp16 can't be trained"),
         ([], "copy-training is there already"),
     ],

@@ -631,6 +631,7 @@ def test_what_was_left_is_listed_and_ended(
         (["--goal", "Look.", "--device", "iPhone 15"], "a detached browser can't be given device"),
         (["--goal", "Look.", "--proxy", "env:PROXY"], "a detached browser can't log in to a proxy"),
         (["--goal", "Look.", "--env", "detached=x"], "detached: --wait gives it"),
+        (["--goal", "Look.", "--redacted", "full"], "--wait goes with --redacted secrets"),
     ],
 )
 def test_what_can_not_wait_is_refused(

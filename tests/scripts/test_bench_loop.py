@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.scripts.cli import app
-from selfsurf.scripts.learning.loop import _solved
+from selfsurf.scripts.learning.loop import _play, _solved
 from selfsurf.scripts.learning.stages import MeasureError, Stages
+from selfsurf.sdft.rollouts import Rollouts
 
 SMALL = ["steps=1", "recorded_rows=2", "max_rows=2", "lora_rank=4", "evaluate_every=0", "max_perplexity_rise=1e9"]
 
@@ -61,3 +62,11 @@ def test_what_the_infrastructure_failed_is_no_failure_of_the_agent() -> None:
 def test_an_unknown_scenario_is_refused() -> None:
     result = CliRunner().invoke(app, ["bench", "loop", "--scenario", "cookie"])
     assert (result.exit_code, "cookies" in result.output) == (2, True)
+
+
+def test_a_task_in_which_only_the_infrastructure_failed_is_not_measured(tiny: Path, tmp_path: Path) -> None:
+    task = "from selfsurf.browser_env import Task\n\n\nclass Broken(Task):\n    async def setup(self, page, rng):\n"
+    (tmp_path / "broken.py").write_text(f"{task}        raise OSError('no disk')\n")
+    wrong = r"Before: the infrastructure failed in all episodes of .*broken.py:Broken: .*no disk.* tries again"
+    with Rollouts(2) as rollouts, pytest.raises(MeasureError, match=wrong):
+        _play(rollouts, str(tiny), [f"{tmp_path / 'broken.py'}:Broken"], "Before", 0, 2, tmp_path / "before")

@@ -2,9 +2,11 @@ import json
 
 import pytest
 import torch
+import transformers
 from typer.testing import CliRunner
 
 from selfsurf.scripts.cli import app
+from selfsurf.scripts.training.random_models import random_model
 
 
 @pytest.mark.slow
@@ -24,6 +26,19 @@ def test_both_trainers_learn_the_same_from_the_same_rows(tiny, tmp_path):
     prompt = figures["tokens"]["prompt"]
     assert prompt["packed"] < prompt["mean"] + figures["tokens"]["completion"] <= prompt["padded"]
     assert json.loads((tmp_path / "out" / "train.json").read_text())["rows"] == figures["rows"] == 4
+
+
+def test_a_random_model_that_could_not_be_saved_is_not_there(model_folder, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transformers.LlamaForCausalLM, "save_pretrained", full)
+        with pytest.raises(OSError, match="No space"):
+            random_model("tiny", tmp_path / "tiny", model_folder)
+    assert not (tmp_path / "tiny").exists()
+    made = random_model("tiny", tmp_path / "tiny", model_folder)
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in made.iterdir()}
 
 
 @pytest.mark.slow

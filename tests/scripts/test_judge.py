@@ -160,6 +160,12 @@ def test_an_episode_that_the_model_could_not_answer_for_is_left_unjudged(folder)
     assert (marks_of(Episode(folder / "finished" / "a")), verdict_of(folder / "finished" / "b").says) == ([], "solved")
 
 
+def test_an_episode_that_its_task_ended_is_judged_as_if_the_agent_had_said_so(folder):
+    (folder / "judge.py").write_text(FAILING)
+    result = selfsurf("judge", folder / "live", "--judge", f"{folder / 'judge.py'}:Failing", "--json", "--dry-run")
+    assert json.loads(result.stdout)["episodes"][0]["says"] == "unjudged", "the model is asked"
+
+
 def test_where_the_model_could_not_answer_the_others_are_compared(tmp_path):
     (tmp_path / "judge.py").write_text(FAILING)
     for seed in (0, 1):

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,21 @@ def test_a_limit_is_kept_over_restarts(enriching, tmp_path, limit):
         assert texts(again, 1, 20) == [f"So it is.\n{plain(1)}", plain(20)]
     assert len(asked) == 2
     assert json.loads((tmp_path / "enrichment.json").read_text())["tokens"] == 2020
+
+
+def test_what_was_spent_is_written_down_with_each_reply(enriching, tmp_path):
+    asked, ledger = [], tmp_path / "enrichment.json"
+    with serve_raw(saying("So it is.", asked)) as url:
+        enricher, written = enriching(url, tmp_path, parallel=1), []
+        complete = enricher._policy.complete
+
+        def noted(*arguments, **options):
+            written.append(json.loads(ledger.read_text())["tokens"] if ledger.exists() else 0)
+            return complete(*arguments, **options)
+
+        enricher._policy.complete = noted
+        texts(enricher, 1, 2, 3)
+    assert [after - before for before, after in pairwise(written)] == [1010, 1010], "a kill loses none of the replies"
 
 
 def test_what_may_still_come_counts_against_the_limit(enriching):

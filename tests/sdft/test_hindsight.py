@@ -101,6 +101,20 @@ def test_beside_a_run_that_reached_the_goal_what_it_did_on_the_same_page_counts(
     assert found.worked == {1}, "nothing is known of the page that the other did not see"
 
 
+def test_a_solved_run_is_shown_as_it_went_without_its_mistakes(tmp_path):
+    fields = "data:text/html,<input aria-label=First><input aria-label=Last><button>Idle</button>"
+    first, last = ({"action": "fill", "id": number, "text": text} for number, text in ((1, "Ada"), (2, "Lee")))
+    end = {"action": "finish"}
+    for name, actions in (("a", [first, click(3), last, end]), ("b", [last, first, end])):
+        with Rollouts(1) as rollouts:
+            rollouts.run(ScriptedAgent(actions), [Job(open_id(fields, "Send it"), 0)], folder=tmp_path / name)
+    for episode in (path.parent for path in tmp_path.rglob("episode.json")):
+        mark_episode(episode, Mark("solved", "person", ""))
+    episodes = load_stored([tmp_path / "a", tmp_path / "b"], hindsight=True).episodes
+    shown = [[step.action.to_dict() for step in one.steps] for one in recordings_of(episodes)]
+    assert shown == [[first, last, end], [last, first, end]], "each in its own order"
+
+
 def test_a_failed_run_learns_from_a_later_one_of_the_same_task_and_seed(tmp_path):
     wrong = [{"action": "click", "id": 1}, {"action": "click", "id": 1}, {"action": "finish", "answer": ""}]
     with Rollouts(1) as rollouts:
@@ -111,5 +125,8 @@ def test_a_failed_run_learns_from_a_later_one_of_the_same_task_and_seed(tmp_path
     failed, solved = load_stored([tmp_path / "wrong", tmp_path / "right"], hindsight=True).episodes
     assert failed.hindsight.later == dict.fromkeys(range(3), parse_action(click(2)))
     assert [len(one.steps) for one in recordings_of([failed, solved])] == [1, 2], "each step by itself, once"
+    text = load_stored([tmp_path / "wrong", tmp_path / "right"], hindsight=True).text()
+    assert "1 not solved, but with steps at which something else worked later" in text
+    assert "reward" not in text
     other, _ = load_stored([tmp_path / "other", tmp_path / "right"], hindsight=True).episodes
     assert not other.hindsight.later

@@ -189,6 +189,10 @@ def test_what_an_arm_is_about_can_be_corrected_until_it_has_begun(tmp_path):
     note(right, tmp_path)
     with pytest.raises(ValueError, match=r"was begun with --set \{'learning_rate': 0.01\}"):
         note(Arm("sdft", "x", {"learning_rate": 0.1}), tmp_path)
+    note(Arm("sft-sdft", "x", {"start_steps": 10}), tmp_path)
+    (tmp_path / "arms/sft-sdft+x/start-of-seed-0/training/adapter").mkdir(parents=True)
+    with pytest.raises(ValueError, match="was begun with"):
+        note(Arm("sft-sdft", "x", {"start_steps": 50}), tmp_path)
 
 
 def test_an_arm_that_fails_does_not_end_the_others(tmp_path, monkeypatch):

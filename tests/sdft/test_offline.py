@@ -158,6 +158,8 @@ def test_what_a_graph_did_instead_of_its_model_is_not_taught(tokenizer, tmp_path
     done = [record["actions"][0]["action"] for record in Episode(path).steps()]
     assert done == ["click", "ask_user", "click", "finish"]
     assert [state.shown.name for state in states_of([episode])] == ["click", "click", "finish"]
+    (as_demonstration,) = load_recordings([path])
+    assert [shown.action.name for shown in as_demonstration.steps] == ["click", "click", "finish"]
     alone = LLMAgent(policy, **options)
     (decision,) = alone.decide([State(episode, 3).bring(alone)])
     (record,) = [one for one in Episode(path).steps() if one["step"] == 3]

@@ -9,7 +9,7 @@ from selfsurf.agents.graph.state import GraphState, ending, extended
 from selfsurf.browser_env import Observation, parse_action
 from selfsurf.browser_env.asking import HINT, WANTED, allows
 
-NEXT = ("execute", "error_retry")
+NEXT = ("execute", "error_retry", "END")
 
 
 def run(state: GraphState, live: Live) -> GraphState:
@@ -21,8 +21,11 @@ def run(state: GraphState, live: Live) -> GraphState:
     if why := exhausted(live.budgets, state["step"] + 1, state["spent"]):  # nothing is left for the action itself
         return {**ending(TerminalReason.BUDGET_EXHAUSTED, why), "error": {"kind": "disallowed", "text": why}}
     question = f"{risk['why']}{WANTED}{parse_action(state['planned']).to_json()}{HINT}"
-    live.act({"action": "ask_user", "question": question})
+    result = live.act({"action": "ask_user", "question": question})
     change: GraphState = {"step": state["step"] + 1, "question": question}
+    if result.get("over"):
+        end: GraphState = {"terminal": result.get("terminal", ""), "terminal_detail": result.get("detail", "")}
+        return {**change, **end, "stage": "done"}
     said = answer_to(question, live.obs)
     if said is not None and allows(said):
         change["granted"] = extended(state["granted"], name)
@@ -33,8 +36,10 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def route(state: GraphState) -> str:
-    """Carry it out, or plan something else."""
-    return "execute" if state["error"] is None else "error_retry"
+    """Carry it out, or plan something else, unless the question was the end."""
+    if state["error"] is not None:
+        return "error_retry"
+    return "END" if state["stage"] == "done" else "execute"
 
 
 def answer_to(question: str, obs: Observation) -> str | None:

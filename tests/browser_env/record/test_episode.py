@@ -1,9 +1,11 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from PIL import Image
 
-from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter
+from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter, write_atomically
+from selfsurf.browser_env.record.journal import Journal
 
 
 def write(open_page, folder, **options):
@@ -36,6 +38,29 @@ def test_a_torn_last_line_is_left_out_and_a_damaged_one_reported(open_page, tmp_
     lines.write_text(whole[:50] + "\n" + whole)
     with pytest.raises(EpisodeError, match="line 1 is damaged"):
         list(Episode(tmp_path / "e").steps())
+
+
+def test_an_episode_that_goes_on_loses_its_torn_last_line_and_nothing_else(open_page, tmp_path):
+    write(open_page, tmp_path / "e")
+    lines = tmp_path / "e" / "steps.jsonl"
+    whole = lines.read_text()
+    for torn in ("", whole[:50], whole.rstrip("\n")):
+        lines.write_text(whole + torn)
+        writer = EpisodeWriter.reopen(tmp_path / "e", Journal(tmp_path / "journal.jsonl"))
+        assert (writer.steps, lines.read_text()) == (1, whole)
+        writer.journal.close()
+    env, seen = open_page("<p>Gone</p>")
+    after, _, _, _, info = env.step({"action": "back"})
+    writer.step(seen, {"action": "back"}, reward=0.0, info=info, after=after)
+    assert [one["step"] for one in Episode(tmp_path / "e").steps()] == [0, 1]
+
+
+def test_a_file_can_be_replaced_by_several_at_once(tmp_path):
+    path, texts = tmp_path / "report.json", [str(number) * 10_000 for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda text: [write_atomically(path, text) for _ in range(50)], texts))
+    assert path.read_text() in texts
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_what_is_no_episode_is_said(open_page, tmp_path):

@@ -71,6 +71,16 @@ def test_a_later_value_is_hidden_whoever_had_the_first_one_too():
     assert redact_known("987654") == "<secret:code>"
 
 
+@pytest.mark.parametrize("first", ["hunt", "hunter"])
+def test_what_was_only_the_beginning_of_a_value_is_forgotten_in_any_order(first):
+    vault = Vault({})
+    for typed in ("hunt", "hunter", "hunter22"):
+        assert vault.learn("password", typed)
+    for beginning in (first, *{"hunt", "hunter"} - {first}):
+        vault.forget("password", beginning)
+    assert vault.redact("hunt hunter hunter22") == "hunt hunter <secret:password>"
+
+
 def test_values_are_in_no_repr():
     safety = Safety(secrets={"a": VALUE, "b": Secret(VALUE)})
     assert "hunter" not in repr(safety) + repr(Secret(VALUE)) + repr(Vault(safety.secrets))
