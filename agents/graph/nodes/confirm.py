@@ -25,7 +25,7 @@ def run(state: GraphState, live: Live) -> GraphState:
     change: GraphState = {"step": state["step"] + 1, "question": question}
     if result.get("over"):
         end: GraphState = {"terminal": result.get("terminal", ""), "terminal_detail": result.get("detail", "")}
-        return {**change, **end, "stage": "done"}
+        return {**change, **end, "stage": "done", "planned": None}
     said = answer_to(question, live.obs)
     if said is not None and allows(said):
         change["granted"] = extended(state["granted"], name)
@@ -39,7 +39,7 @@ def route(state: GraphState) -> str:
     """Carry it out, or plan something else, unless the question was the end."""
     if state["error"] is not None:
         return "error_retry"
-    return "END" if state["stage"] == "done" else "execute"
+    return "END" if state["planned"] is None else "execute"
 
 
 def answer_to(question: str, obs: Observation) -> str | None:
