@@ -83,8 +83,7 @@ class LLMAgent(DecidingAgent):
         more_actions: kinds that are offered besides those.
         max_actions: most actions of a reply. With more than 1 they are carried out, a step each, until one fails or
             leads to another page (`agents.sequence`).
-        labels: a reply names what it clicks before its id, and a field before what goes into it, where it is
-            constrained.
+        labels: a reply names a field between its id and what is written into it, where it is constrained.
         guards: which guards check and correct actions: True for all, False for none, or their names (`agents.guards`).
         aids: what else it is told of its own episode: True for all, or their names (`agents.aids`).
         site_memory: folder in which it keeps how goals were reached on each site, and is told that again

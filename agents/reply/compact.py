@@ -18,8 +18,7 @@ from selfsurf.browser_env.observation import Element
 def compact(action: Action | dict[str, Any] | str, *, labels: Sequence[Element] = ()) -> str:
     """Return the action as compact JSON without blanks.
 
-    With `labels`, one of those elements is named as `LLMAgent(labels=True)` names it: `{"click":"Send","id":4}`,
-    `{"fill":3,"in":"Email","text":"..."}`.
+    With `labels`, the label of a field of those elements follows its id, as `LLMAgent(labels=True)` replies.
 
     What the short form can't say (a click at a point, a double click) is given in full, except that scrolling
     keeps its direction only.
@@ -53,11 +52,9 @@ def compact(action: Action | dict[str, Any] | str, *, labels: Sequence[Element] 
             short = {name: getattr(typed, main)}
     if short is None:
         short = {"action": name, **data}
-    labelled = next((label(one) for one in labels if one["id"] == short.get(name)), None)
-    if labelled is not None and name in ("click", "hover"):
-        short = {name: labelled, "id": short.pop(name), **short}
-    elif labelled is not None and ("text" in short or "option" in short):
-        short = {name: short.pop(name), "in": labelled, **short}
+    if "text" in short or "option" in short:
+        labelled = next((label(one) for one in labels if one["id"] == short.get(name)), None)
+        short = short if labelled is None else {name: short.pop(name), "in": labelled, **short}
     short = {key: int(one) if isinstance(one, float) and one.is_integer() else one for key, one in short.items()}
     return json.dumps(short, ensure_ascii=False, separators=(",", ":"))
 

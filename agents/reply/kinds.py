@@ -36,7 +36,7 @@ MAX_TEXT = 200
 """Characters in one string of a reply without a thought."""
 
 MOST_LABEL = 60
-"""Characters of the longest name that a reply calls an element by."""
+"""Characters of the longest name that a reply calls a field by."""
 
 EDITABLE_ROLES = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "slider"})
 _STATIC_INPUTS = frozenset({"button", "checkbox", "radio", "link", "menuitem", "switch", "tab", "option", "img"})
@@ -104,10 +104,10 @@ def offered(kinds: Sequence[str], elements: Sequence[Element]) -> tuple[str, ...
     return tuple(kind for kind in kinds if need.get(kind, True)) or ("wait",)
 
 
-def label(element: Element) -> str:
-    """What a reply calls an element: its name, or else its role."""
-    name = element["name"]
-    return name if name and name.isprintable() and len(name) <= MOST_LABEL else element["role"]
+def label(field: Element) -> str:
+    """What a reply calls a field: its name, or else its role."""
+    name = field["name"]
+    return name if name and name.isprintable() and len(name) <= MOST_LABEL else field["role"]
 
 
 def forms(
@@ -125,13 +125,13 @@ def forms(
         elements: the elements that may be acted on.
         tabs: all that are open; one can go to those that are not active.
         files: the names of those that may be uploaded.
-        labels: an element's label comes before its id in `click` and `hover`, and before what goes into it, as `in`.
+        labels: a field's label follows its id, in `in`.
     """
     others = [number for number, tab in enumerate(tabs) if not tab["active"]]
     found: list[dict[str, Value]] = []
     for kind in offered(check_kinds(kinds), elements):
         if kind in ("click", "hover"):
-            found += _named(kind, elements) if labels else [{kind: _ids(elements)}]
+            found.append({kind: _ids(elements)})
         elif kind in ("fill", "type"):
             fields, text = [*filter(is_editable, elements)], Text.VALUE if kind == "fill" else Text.SOME
             if labels:
@@ -154,14 +154,6 @@ def forms(
 
 def _in(kind: str, field: Element) -> dict[str, Value]:
     return {kind: _ids([field]), "in": [label(field)]}
-
-
-def _named(kind: str, elements: Iterable[Element]) -> list[dict[str, Value]]:
-    """A form for each label, which comes before the ids that it stands for."""
-    found: dict[str, list[Element]] = {}
-    for element in elements:
-        found.setdefault(label(element), []).append(element)
-    return [{kind: [named], "id": _ids(alike)} for named, alike in found.items()]
 
 
 def _ids(elements: Iterable[Element]) -> list[int]:

@@ -94,13 +94,10 @@ def test_schema_and_grammar_refuse_the_same(tokenizer: Any, form: Observation, r
     ("reply", "allowed"),
     [
         ('{{"fill":3,"in":"{name}","text":"Ada"}}', True), ('{{"fill":3,"in":"Other","text":"Ada"}}', False),
-        ('{{"fill":3,"text":"Ada"}}', False), ('{{"click":3}}', False), ('{{"click":"{name}","id":3}}', True),
-        ('{{"click":"{name}","id":7}}', False),
+        ('{{"fill":3,"text":"Ada"}}', False), ('{{"click":7}}', True),
     ],
 )  # fmt: skip
-def test_schema_and_grammar_name_the_same_elements(
-    tokenizer: Any, form: Observation, reply: str, allowed: bool
-) -> None:
+def test_schema_and_grammar_name_the_same_fields(tokenizer: Any, form: Observation, reply: str, allowed: bool) -> None:
     field = next(one for one in form["elements"] if one["id"] == 3)
     written = reply.format(name=label(field))
     assert allows(tokenizer, grammar(form["elements"], labels=True), written) is allowed
