@@ -100,9 +100,10 @@ class TrainSettings(BaseModel):
     )
     """What the teacher is told: the oracle's action; that of a recorded episode for the same goal; that of the agent's
     own successful episodes for the same goal; what came of the student's action. The first that names an action has
-    it, the others add to it. With `episodes`, `hindsight` besides `demonstration` is what worked later in the same
-    episode where something failed or changed nothing, solved or not. Empty: `demonstration` where there are such, or
-    `episodes`; else `oracle` where a task has one, and `hindsight` where one has not."""
+    it, the others add to it. With `episodes` or `demonstrations`, `hindsight` besides `demonstration` is what a solved
+    run of the same task, goal and seed did on the page of a failed one, or what worked later in the same episode where
+    something failed or changed nothing. Empty: `demonstration` where there are such, or `episodes`; else `oracle` where
+    a task has one, and `hindsight` where one has not."""
     recorded_rows: int = Field(default=12, ge=0)
     """With `demonstrations`: recorded steps that are learned from in each optimizer step, each time in another
     variation, as they were done; so is what was shown for the student's own steps (`sdft.rows.recorded`). 0: nothing
