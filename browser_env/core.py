@@ -50,7 +50,7 @@ from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.sources import context_source
 from selfsurf.browser_env.session.tab import Tab
 from selfsurf.browser_env.settings import Settings
-from selfsurf.browser_env.task import EpisodeState, Score, SoFar, Task, Viewport
+from selfsurf.browser_env.task import EpisodeState, SoFar, Task, Viewport
 from selfsurf.browser_env.text import action_text, one_line, well_formed
 from selfsurf.browser_env.timing import Timing
 
@@ -154,7 +154,7 @@ class EnvCore(Reports):
         observation = self._observation(session, view, last_action="", last_error="")
         now = time.perf_counter()
         timing = Timing(act=acted - start, settle=view.waited, observe=now - acted - view.waited, total=now - start)
-        return observation, self._info(Outcome.RUNNING, "", Score(), timing, path="")
+        return observation, self._info(Outcome.RUNNING, "", self._no_score, timing, path="")
 
     async def resume(self, so_far: SoFar) -> tuple[Observation, Info]:
         """Go on with an open-ended episode that another process has begun, in the browser that it has left.
@@ -183,7 +183,7 @@ class EnvCore(Reports):
             await self._abandon()
             raise EnvError(self.vault.redact(f"The episode can't go on: {reason(error)}")) from error
         timing = Timing(total=time.perf_counter() - start)
-        return observation, self._info(Outcome.RUNNING, lost, Score(), timing, path="")
+        return observation, self._info(Outcome.RUNNING, lost, self._no_score, timing, path="")
 
     async def _taken_over(self, so_far: SoFar) -> tuple[Session, str]:
         """Return the session of the browser that was left, or of a new one and what was lost with the old one."""
@@ -446,7 +446,7 @@ class EnvCore(Reports):
         assert self.observation is not None
         targets = Targets(session, self.foreign, self.observation["elements"])
         self.episode.last_action = action = await resolved(targets, action)
-        await self._confirmer.check(targets.tab, action, self.observation, self.foreign, allowed)
+        await self._confirmer.check(targets, action, self.observation, allowed)
         filled = await self._with_secrets(targets.tab, action)
         return await perform(targets, filled, at_once=filled is not action)
 

@@ -7,6 +7,7 @@ import contextlib
 import copy
 import difflib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from threading import Lock
 from typing import Any, Self, TypeVar, get_args
 from weakref import WeakSet
 
@@ -46,6 +47,8 @@ T = TypeVar("T")
 
 _CORES: WeakSet[EnvCore] = WeakSet()
 """Those of this process."""
+
+_CORES_LOCK = Lock()
 
 
 def make_core(
@@ -129,8 +132,6 @@ def make_core(
     task = Task(start_url=start_url, goal=goal) if task is None else as_task(task)
     if task.ends not in get_args(Ends):
         raise ValueError(f"{task.id}: ends is {' or '.join(map(repr, get_args(Ends)))}, not {task.ends!r}.")
-    if any(core.task is task for core in _CORES):  # it keeps one episode's state, and has an environment already
-        task = copy.deepcopy(task)
     session = session or SessionOptions()
     holds_time = _holds_time(clock, task, session, deterministic)
     for name, password in session.passwords.items():
@@ -155,7 +156,10 @@ def make_core(
         deterministic=deterministic,
     )
     width, height = viewport or task.viewport
-    _CORES.add(core := EnvCore(task, settings, (int(width), int(height))))
+    with _CORES_LOCK:
+        if any(core.task is task for core in _CORES):  # it keeps one episode's state, and has an environment already
+            task = copy.deepcopy(task)
+        _CORES.add(core := EnvCore(task, settings, (int(width), int(height))))
     return core
 
 

@@ -7,8 +7,10 @@ import os
 from dataclasses import fields, replace
 from typing import Any
 
+from selfsurf.browser_env.act.perform import resolved
+from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Finish, parse_action
-from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.errors import ActionError, EnvError
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.observe.capture import View
 from selfsurf.browser_env.observe.find import Found, find_in
@@ -108,7 +110,8 @@ class Looks:
         async with deadline(self.settings.step_timeout, self.settings.hang_timeout, lambda: session):
             view = await self._observer.whole(session)
         self.foreign = {**self.foreign, **view.foreign}
-        found = find_in(view.dom, text, around=around, most=most)
+        _, dom = self.vault.mask_split(view.elements, view.dom)
+        found = find_in(dom, text, around=around, most=most)
         return tuple(Found(*self.vault.redact(list(one))) for one in found) if self.vault else found
 
     async def marked(self) -> Any:
@@ -122,8 +125,13 @@ class Looks:
         """Return an action's risk on the page as it is, and whether a step with it has somebody asked first."""
         if self.observation is None or self.session is None:
             raise EnvError("Call reset() before judge().")
-        async with asyncio.timeout(self.settings.step_timeout):
-            risk = await self._confirmer.judge(self.session.active, action, self.observation, self.foreign)
+        targets = Targets(self.session, self.foreign, self.observation["elements"])
+        try:
+            async with asyncio.timeout(self.settings.step_timeout):
+                action = await resolved(targets, action)
+                _, risk = await self._confirmer.judge(targets, action, self.observation)
+        except ActionError:  # no element, or several, for its selector: the step does nothing
+            risk = None
         return risk, risk is not None and self.settings.safety.confirm is not None
 
     def privileged(self) -> dict[str, Any] | None:
@@ -154,5 +162,7 @@ class Looks:
         )
         self.foreign = {**self.foreign, **foreign}
         if self.vault:
+            elements, dom = self.vault.mask_split(scan.elements, scan.dom)
+            scan = replace(scan, elements=elements, dom=dom)
             return replace(scan, **{item.name: self.vault.redact(getattr(scan, item.name)) for item in fields(scan)})
         return scan

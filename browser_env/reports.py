@@ -79,9 +79,9 @@ class Reports(Looks):
         observation["messages"] = tuple(message.copy() for message in self.episode.messages)
         observation["last_action"], observation["last_error"] = well_formed(question.action.to_json()), error
         observation["events"] = ()
-        self.observation = self.vault.redact_observation(observation)
+        self.observation, self.episode.requests = self.vault.redact_observation(observation), ()
         timing = Timing(total=time.perf_counter() - start)
-        info = self._info(Outcome.RUNNING, error, Score(), timing, path="")
+        info = self._info(Outcome.RUNNING, error, self._no_score, timing, path="")
         waiting = {"waiting": question.waiting}
         return self.observation, 0.0, False, False, {**info, **(self.vault.redact(waiting) if self.vault else waiting)}
 
@@ -107,9 +107,9 @@ class Reports(Looks):
         observation["last_action"] = action_text(raw)
         observation["last_error"] = f"The environment failed: {why}."
         observation["events"] = self.session.take_events() if self.session is not None else ()
-        observation = self.vault.redact_observation(observation)
+        observation, self.episode.requests = self.vault.redact_observation(observation), ()
         timing = Timing(total=time.perf_counter() - start)
-        info = self._info(Outcome.ENV_ERROR, why, Score(), timing, path="")
+        info = self._info(Outcome.ENV_ERROR, why, self._no_score, timing, path="")
         if trace:
             info["traceback"] = self.vault.redact(trace)
         if isinstance(error, TaskError):
@@ -118,6 +118,11 @@ class Reports(Looks):
 
     def _log(self, text: str) -> None:
         _log.info("%s", self.vault.redact(text).rstrip())
+
+    @property
+    def _no_score(self) -> Score:
+        """Of a moment at which the task was not asked."""
+        return Score(judged=self.task.judges)
 
     def _info(self, outcome: Outcome, detail: str, score: Score, timing: Timing, path: str) -> Info:
         info = {

@@ -436,7 +436,7 @@ class _Attempt(Watch):
         if interrupts.seen:
             return interrupts.exit_code
         # An open-ended goal ends as `stopped`: nobody but the user can judge the answer.
-        return 0 if ended.solved or (ended.outcome == "stopped" and self.ended) else 1
+        return 0 if ended.solved or (ended.outcome == "stopped" and ended.claimed) else 1
 
 
 def _not_met(task: Task, score: dict[str, Any]) -> list[tuple[str, str]]:

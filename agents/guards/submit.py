@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from selfsurf.agents.guards.base import Guard, Verdict
 from selfsurf.agents.reply.kinds import is_editable
 from selfsurf.browser_env import Action, Click, Element, Fill, Finish, Observation, Press, Type
+from selfsurf.browser_env.act.keys import key_chord, pressed_key
 from selfsurf.browser_env.safety.risk import assess, normal
 
 _SUBMIT = re.compile(
@@ -36,7 +37,9 @@ class Submit(Guard):
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
         """See `Guard.check`."""
-        if isinstance(action, (Fill, Type)):
+        if isinstance(action, Type) and action.text.endswith(("\n", "\r")):
+            self._typed = None
+        elif isinstance(action, (Fill, Type)):
             if action.text.strip():
                 self._typed = action.id if action.id is not None else _focused(obs)
         elif isinstance(action, (Click, Press)) and _submits(action, obs):
@@ -104,7 +107,7 @@ def _is_wanted(button: Element, goal: str) -> bool:
 
 def _submits(action: Click | Press, obs: Observation) -> bool:
     if isinstance(action, Press):
-        return action.key == "Enter"
+        return pressed_key(key_chord(action.key)) in ("Enter", "NumpadEnter")
     element = next((element for element in obs["elements"] if element["id"] == action.id), None)
     return element is None or element["role"] in ("button", "link")
 

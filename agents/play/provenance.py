@@ -23,9 +23,6 @@ PACKAGES = (
 """The packages that a result depends on."""
 
 
-_SAMPLED = ("text", "prompt_token_ids", "prefill_token_ids", "token_ids", "grammar", "finish_reason")
-
-
 def policy_record(decision: Decision) -> dict[str, Any]:
     """Return what an episode keeps of a decision: exactly what was shown and sampled, and what it cost."""
     sampled = sampled_record(decision.completion, decision.messages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from selfsurf.browser_env.act.browse import NAVIGATION_TIMEOUT, browse
+from selfsurf.browser_env.act.keys import held_keys, is_modifier, key_chord
 from selfsurf.browser_env.act.mouse import press_at
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Back, Click, CloseTab, Forward, NewTab, Press, Reload, Type
@@ -19,34 +20,6 @@ MASK_BOUND = 0.1
 
 PAUSE = 60.0
 """Milliseconds between the keys for fields of one character each: many move the focus on by a timer."""
-
-_KEYS = {
-    "ctrl": "Control", "control": "Control", "cmd": "Meta", "command": "Meta", "meta": "Meta", "alt": "Alt",
-    "win": "Meta", "super": "Meta", "option": "Alt", "shift": "Shift", "controlormeta": "ControlOrMeta",
-    "enter": "Enter", "return": "Enter", "esc": "Escape", "escape": "Escape", "tab": "Tab", "space": "Space",
-    "spacebar": "Space", "backspace": "Backspace", "delete": "Delete", "del": "Delete", "up": "ArrowUp",
-    "down": "ArrowDown", "left": "ArrowLeft", "right": "ArrowRight", "arrowup": "ArrowUp", "arrowdown": "ArrowDown",
-    "arrowleft": "ArrowLeft", "arrowright": "ArrowRight", "home": "Home", "end": "End", "pageup": "PageUp",
-    "pagedown": "PageDown", "pgup": "PageUp", "pgdn": "PageDown", "pgdown": "PageDown", "insert": "Insert",
-    "ins": "Insert", "plus": "+", "minus": "-", **{f"f{number}": f"F{number}" for number in range(1, 13)},
-}  # fmt: skip
-
-_MODIFIERS = frozenset({"Control", "ControlOrMeta", "Meta", "Alt", "Shift"})
-
-
-def key_chord(key: str) -> str:
-    """Return a key or chord in Playwright's spelling: `ctrl+A` -> `Control+a`, `esc` -> `Escape`.
-
-    A letter in a chord is upper-case if and only if Shift is held, as on a keyboard.
-    """
-    if len(key) == 1:
-        return key
-    parts = key.split("+") if not key.endswith("++") else [*key[:-2].split("+"), "+"]
-    parts = [_KEYS.get(part.strip().lower(), part.strip()) for part in parts]
-    if len(parts) > 1 and len(parts[-1]) == 1:
-        parts[-1] = parts[-1].upper() if "Shift" in parts else parts[-1].lower()
-    return "+".join(parts)
-
 
 _OF_THE_BROWSER: dict[str, Action] = {
     **dict.fromkeys(("F5", "Control+F5", "Shift+F5", "Control+r", "Meta+r", "Control+Shift+R"), Reload()),
@@ -134,19 +107,23 @@ async def press_chord(targets: Targets, key: str) -> None:
     """Press a chord.
 
     Raises:
-        ActionError: there is no such key.
+        ActionError: there is no such key or chord.
     """
     from playwright.async_api import Error
 
     chord = key_chord(key)
+    held = held_keys(chord)
     keyboard = targets.tab.page.keyboard
+    if not all(map(is_modifier, held)):
+        raise ActionError(
+            f"{key!r} is no chord: only Control, Alt, Shift and Meta can be held; press other keys one by one."
+        )
     try:
         await keyboard.press(chord)
     except Error as error:
-        for part in chord.split("+"):
-            if part in _MODIFIERS:
-                with contextlib.suppress(Error):  # the page may be gone, and with it the pressed keys
-                    await keyboard.up(part)
+        for one in held:
+            with contextlib.suppress(Error):  # the page may be gone, and with it the pressed keys
+                await keyboard.up(one)
         if "Unknown key" not in str(error):
             raise
         if len(key) > 1:

@@ -94,6 +94,24 @@ function called(el) {
   return describe(el);
 }
 
+// An element as an observation has it, or null: by id, by what is at a point, or what has the focus. It stands for what it
+// is a part of, if that is what takes the press.
+function described({id, x, y}) {
+  let el = id !== null ? find(id).el : x !== null ? deepest(document, x, y) : focusedElement();
+  for (let inner = el; id === null && x !== null && inner && FRAMES.has(inner.localName);) {
+    const at = insideOf(inner);
+    ({x, y} = at.turn ? at.turn.inverse().transformPoint({x, y}) : {x: (x - at.x) / at.sx, y: (y - at.y) / at.sy});
+    try { inner = inner.contentDocument && deepest(inner.contentDocument, x, y); } catch { break; }
+    el = inner || el;
+  }
+  if (!el) return {};
+  for (let up = el; up && up !== DOC.body(documentOf(up)); up = parentAcross(up)) {
+    if (INTERACTIVE_ROLES.has(roleOf(up)) || tagOf(up) !== 'form' && listens(up)) { el = up; break; }
+  }
+  const role = roleOf(el), {left, top, width, height} = boxOf(el);
+  return {id: idOf(el), role, name: clip(nameOf(el, role, true), 300), tag: tagOf(el), bbox: [left, top, width, height]};
+}
+
 // Has the browser begun a drag, since this was asked last, in the document of an element or of what is at a point?
 function dragBegan({id, x, y}) {
   const el = id ? find(id).el : deepest(document, x, y);

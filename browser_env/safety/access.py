@@ -93,7 +93,10 @@ class AccessGuard:
 
     def admit(self, url: str) -> None:
         """Let the host of an address be reached as those of the task are: the user has named it."""
-        self.rules.own.update(filter(None, [host_and_port(url)[0]]))
+        host, port = host_and_port(url)
+        self.rules.own.update(filter(None, [host]))
+        self._refused.pop((host, port), None)
+        self._unclaimed.pop((host, port), None)
 
     async def report_to(self, context: BrowserContext, note: Callable[[str], None]) -> None:
         """Report what is blocked in a context to `note`, and restrict its `file:` pages to their folders."""
@@ -237,13 +240,21 @@ def _serve(folder: Path) -> Callable[[Route], Awaitable[None]]:
     root = folder.resolve()
 
     async def handler(route: Route) -> None:
-        path = (root / unquote(urlsplit(route.request.url).path).lstrip("/")).resolve()
-        if path.is_dir():
-            path /= "index.html"
-        if not path.is_relative_to(root) or not path.is_file():
+        path = _file_for(route.request.url, root)
+        if path is None:
             await route.fulfill(status=404, body="not found")
             return
         kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
         await route.fulfill(status=200, body=path.read_bytes(), content_type=kind)
 
     return handler
+
+
+def _file_for(url: str, root: Path) -> Path | None:
+    try:
+        path = (root / unquote(urlsplit(url).path).lstrip("/")).resolve()
+        if path.is_dir():
+            path /= "index.html"
+        return path if path.is_relative_to(root) and path.is_file() else None
+    except (OSError, ValueError):  # no file can have that name
+        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Click, Press, Type
 from selfsurf.browser_env.asking import WANTED, Asks, Program, Question, User, allows
 from selfsurf.browser_env.errors import ActionError, ScriptError
@@ -11,7 +12,7 @@ from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.safety.network import host_and_port
 from selfsurf.browser_env.safety.policy import ASK, Risk, Safety, refuse
 from selfsurf.browser_env.safety.risk import NO_SURROUNDINGS, Surroundings, assess, might_be_risky
-from selfsurf.browser_env.session.page_script import read_script, thrown, with_dom
+from selfsurf.browser_env.session.page_script import PageScript, read_script, thrown, with_dom
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.text import one_line
 
@@ -34,12 +35,7 @@ class Confirmer:
         self._user = user
 
     async def check(
-        self,
-        tab: Tab,
-        action: Any,
-        observation: Observation | None,
-        foreign: dict[int, ForeignFrame],
-        allowed: Risk | None = None,
+        self, targets: Targets, action: Any, observation: Observation | None, allowed: Risk | None = None
     ) -> None:
         """Assess an action that is about to be carried out. `allowed` is the risk that was agreed to.
 
@@ -47,12 +43,9 @@ class Confirmer:
             Asks: it needs a confirmation; also again, where the page has made something else of it meanwhile.
             ActionError: nobody is there to confirm it, or nobody may.
         """
-        element = target_of(action, observation)
-        if not might_be_risky(action, element):
-            return
-        self.risk = await self.judge(tab, action, observation, foreign)
-        self.confirmed = "automatically"
-        risk, confirm, user = self.risk, self._safety.confirm, self._user
+        element, risk = await self.judge(targets, action, observation)
+        self.risk, self.confirmed = risk, "automatically"
+        confirm, user = self._safety.confirm, self._user
         if risk is None or confirm is None:
             return
         if risk == allowed:
@@ -74,16 +67,24 @@ class Confirmer:
         raise Asks(question)
 
     async def judge(
-        self, tab: Tab, action: Any, observation: Observation | None, foreign: dict[int, ForeignFrame]
-    ) -> Risk | None:
-        """Return the risk of an action on the page as it is, if any. Asks nobody."""
+        self, targets: Targets, action: Any, observation: Observation | None
+    ) -> tuple[Element | None, Risk | None]:
+        """Return an action's target and its risk on the page as it is, if any. Asks nobody."""
         element = target_of(action, observation)
         if not might_be_risky(action, element):
-            return None
-        around = await _surroundings_of(tab, element, foreign)
+            return element, None
+        try:
+            element = element or await _on_page(targets, action)
+        except ScriptError:  # the page may be made so
+            return None, Risk("unknown", "What it acts on could not be read from the page.")
+        if not might_be_risky(action, element):
+            return element, None
+        around = await _surroundings_of(targets.tab, element, targets.foreign)
         if around is None:
-            return assess(action, element) or Risk("unknown", "What is around it on the page could not be read.")
-        return assess(action, element, around)
+            return element, assess(action, element) or Risk(
+                "unknown", "What is around it on the page could not be read."
+            )
+        return element, assess(action, element, around)
 
     def answered(self, question: Question, said: str) -> None:
         """Take the user's answer to what `check` has asked.
@@ -119,6 +120,37 @@ def target_of(action: Any, observation: Observation | None) -> Element | None:
     if id is None and isinstance(action, (Press, Type)):
         id = focused(observation)
     return next((element for element in elements if element["id"] == id), None)
+
+
+async def _on_page(targets: Targets, action: Any) -> Element | None:
+    """Read an action's target from the page, where the last observation doesn't show it.
+
+    Raises:
+        ScriptError: the page is made so that it can't be read.
+    """
+    id = getattr(action, "id", None)
+    x, y = (action.x, action.y) if isinstance(action, Click) else (None, None)
+    world, frame = targets.tab.main, None
+    try:
+        if id is not None:
+            world = targets.world(id)
+        elif x is None and (place := await _world_of_focus(targets.tab)) is not None:
+            world, frame, _ = place
+        found = await targets.call(world, "described", id=id, x=x, y=y)
+    except ScriptError:
+        raise
+    except Exception:
+        return None  # the page hangs or is gone: the action itself will find out
+    if not found:
+        return None
+    if frame is not None:
+        targets.foreign[found["id"]] = frame
+    elif id is not None:
+        targets.in_frame_of(id, found["id"])
+    return Element(
+        id=found["id"], role=found["role"], name=found["name"], tag=found["tag"], bbox=tuple(found["bbox"]), value="",
+        states=(), in_viewport=False, frame="", options=(),
+    )  # fmt: skip
 
 
 def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
@@ -162,16 +194,25 @@ async def place_of(tab: Tab, id: int, foreign: dict[int, ForeignFrame]) -> Place
 
 async def place_of_focus(tab: Tab) -> Place:
     """Return the place of the document that keys go to now."""
-    world, frame = tab.main, None
     try:
-        while "frame" in (found := await world.focus()):
-            frame = await tab.enter(world, found["frame"], frame)
-            if frame is None:
-                return "", None
-            world = frame.world
+        found = await _world_of_focus(tab)
     except Exception:
-        return "", None  # the frame was removed, or can't be reached
-    return host_and_port(str(found["origin"]))
+        return "", None  # the frame was removed
+    return host_and_port(found[2]) if found is not None else ("", None)
+
+
+async def _world_of_focus(tab: Tab) -> tuple[PageScript, ForeignFrame | None, str] | None:
+    """Return the script of the document that keys go to, its frame if that is foreign, and its origin.
+
+    None: it can't be reached.
+    """
+    world, frame = tab.main, None
+    while "frame" in (found := await world.focus()):
+        frame = await tab.enter(world, found["frame"], frame)
+        if frame is None:
+            return None
+        world = frame.world
+    return world, frame, str(found["origin"])
 
 
 async def _ask(tab: Tab, id: int | None, foreign: dict[int, ForeignFrame], function: str) -> Any:

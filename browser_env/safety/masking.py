@@ -15,6 +15,8 @@ from selfsurf.browser_env.session.page_script import read_script, with_dom
 from selfsurf.browser_env.session.tab import Tab
 
 if TYPE_CHECKING:
+    from playwright.async_api import Frame
+
     from selfsurf.browser_env.session.devtools import ProtocolSession
 
 Box = tuple[float, float, float, float]
@@ -24,7 +26,7 @@ MASK_COLOUR = (128, 128, 128)
 """RGB."""
 
 _FRAME_BOUND = 2.0
-"""Seconds for a frame of another process to answer; a hung frame shows nothing new."""
+"""Seconds for a frame of another process to answer."""
 
 _ANYWHERE = 1e5
 """Pixels to the right and down that reach the end of any picture."""
@@ -46,18 +48,35 @@ async def secret_boxes(tab: Tab, patterns: Sequence[str], kinds: Sequence[str] |
     boxes = await boxes_in_process(tab.protocol, patterns, kinds=kinds)
     for frame in tab.page.frames[1:]:
         with contextlib.suppress(Exception):  # it is in the page's own process, done above, or was removed
-            session = await tab.page.context.new_cdp_session(frame)
             try:
                 async with asyncio.timeout(_FRAME_BOUND):
-                    holder = await frame.frame_element()
-                    box = await holder.bounding_box()
-                    border = await holder.evaluate(_CONTENT)
-                    if box:
-                        offset = (box["x"] + border[0], box["y"] + border[1])
-                        boxes += await boxes_in_process(session, patterns, offset, kinds=kinds)
-            finally:
-                await session.detach()
+                    session = await tab.page.context.new_cdp_session(frame)
+                    try:
+                        if place := await _place_of(frame):
+                            boxes += await boxes_in_process(session, patterns, place, kinds=kinds)
+                    finally:
+                        await session.detach()
+            except TimeoutError:  # it hangs, and shows what it has shown: a secret may be anywhere in it
+                boxes.append(await _box_of(frame))
     return boxes
+
+
+async def _place_of(frame: Frame) -> tuple[float, float] | None:
+    """Return where a frame's document begins in the top frame; None if it is not shown."""
+    holder = await frame.frame_element()
+    box = await holder.bounding_box()
+    border = await holder.evaluate(_CONTENT)
+    return (box["x"] + border[0], box["y"] + border[1]) if box else None
+
+
+async def _box_of(frame: Frame) -> Box:
+    """Return the box of a frame that doesn't answer; if what is around it doesn't either, everything."""
+    try:
+        async with asyncio.timeout(_FRAME_BOUND):
+            box = await (await frame.frame_element()).bounding_box()
+    except TimeoutError:
+        return 0.0, 0.0, _ANYWHERE, _ANYWHERE
+    return (box["x"], box["y"], box["width"], box["height"]) if box else (0.0, 0.0, 0.0, 0.0)
 
 
 async def boxes_in_process(

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from selfsurf.browser_env.actions import Click, Drag, Fill, Press, Select, Type
+from selfsurf.browser_env.act.keys import held_keys, key_chord, pressed_key
+from selfsurf.browser_env.actions import Click, Fill, Press, Select, Type
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.safety.policy import Risk, RiskKind
 
@@ -25,10 +27,14 @@ _HARMLESS, _NEVER_MIND, _GO_AHEAD, _LOG_IN, _PAYMENT_FIELD, _PASSWORD_FIELD = (
 )
 
 _FIELDS = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "listbox", "slider"})
+_LISTS = frozenset({"select", "input", "textarea"})
+"""Tags of what `select` chooses or marks in without a click."""
 _CHOICES = frozenset(
     {"tab", "checkbox", "radio", "switch", "heading", "treeitem", "row", "menuitemcheckbox", "menuitemradio"}
 )
-_ACTIVATING = frozenset({"enter", "return", "space", " ", "numpadenter"})
+_SUBMITTING = frozenset({"Enter", "NumpadEnter"})
+_ACTIVATING = _SUBMITTING | {"Space"}
+_LINE_BREAK = re.compile(r"[\r\n]")
 _GAP = re.compile(r"^(?:(?:yes|ja|oui|si|sim|ok|please|jetzt|now|and|confirm|continue) )+")
 
 LABEL_WORDS = 8
@@ -84,17 +90,20 @@ def might_be_risky(action: Any, element: Element | None) -> bool:
     """Is it worth asking the page for the element's surroundings? Cheap; False means that there is no risk."""
     match action:
         case Click():
-            if element is None or element["role"] in _CHOICES or element["role"] in _FIELDS:
-                return False
-            label = normal(element["name"])
-            return bool(_GO_AHEAD.match(label) or _LOG_IN.match(label) or of_label(element["name"]))
+            return element is None or _tells(element)
         case Fill() | Type() | Select():
             return True
         case Press():
-            return _activates(action)
-        case Drag():
-            return False
+            return _activates(action) or (action.id is not None and (element is None or _tells(element)))
     return False
+
+
+def _tells(element: Element) -> bool:
+    """Does an element's label say that a click may be risky, or that this depends on what is around it?"""
+    if element["role"] in _CHOICES or element["role"] in _FIELDS:
+        return False
+    label = normal(element["name"])
+    return bool(_GO_AHEAD.match(label) or _LOG_IN.match(label) or of_label(element["name"]))
 
 
 def assess(action: Any, element: Element | None, around: Surroundings = NO_SURROUNDINGS) -> Risk | None:
@@ -105,20 +114,32 @@ def assess(action: Any, element: Element | None, around: Surroundings = NO_SURRO
         element: its target, if known.
         around: the target's surroundings on the page.
     """
-    role, name = (element["role"], element["name"]) if element is not None else ("", "")
+    role, name, tag = (element["role"], element["name"], element["tag"]) if element is not None else ("", "", "")
     match action:
-        case Fill() | Type() | Select():
-            typed = getattr(action, "text", "")
+        case Fill():
+            return _of_field(name, around)
+        case Select():
+            return _of_field(name, around) or (None if tag in _LISTS else _of_options(action.options))
+        case Type():
             risk = _of_field(name, around)
-            if risk is None and typed.endswith("\n") and isinstance(action, Type):
-                return _of_form(around)
-            return risk
-        case Press() if _activates(action):
-            if role in _FIELDS or not role:
-                return _of_form(around) if normal(action.key) in ("enter", "return", "numpadenter") else None
+            if risk is None and _LINE_BREAK.search(action.text):
+                risk = _of_form(around)
+            # What doesn't take keys is clicked first.
+            return risk or (_of_button(role, name, around) if action.id is not None else None)
+        case Press() if _activates(action) and (role in _FIELDS or not role):
+            return _of_form(around) if pressed_key(key_chord(action.key)) in _SUBMITTING else None
+        case Press() if _activates(action) or action.id is not None:
             return _of_button(role, name, around)
         case Click() if element is not None:
             return _of_button(role, name, around)
+    return None
+
+
+def _of_options(options: Sequence[str]) -> Risk | None:
+    """Assess what may be clicked for a choice: whatever has that text, if it isn't in a list of the browser's."""
+    for option in options:
+        if kind := of_label(option):
+            return Risk(kind, f"The option {option!r} looks like one to {_SAYS[kind]}.")
     return None
 
 
@@ -153,7 +174,8 @@ def normal(text: str) -> str:
 
 
 def _activates(action: Press) -> bool:
-    return normal(action.key.rsplit("+", 1)[-1]) in _ACTIVATING or action.key == " "
+    chord = key_chord(action.key)
+    return not _ACTIVATING.isdisjoint({pressed_key(chord), *held_keys(chord)})
 
 
 def _of_field(name: str, around: Surroundings) -> Risk | None:

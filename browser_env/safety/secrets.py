@@ -173,17 +173,19 @@ class Vault:
         """Return an observation without secrets, including one that is split over several fields."""
         if self._pattern is None:
             return observation
-        split = self._split_over(observation["elements"])
-        if split:
-            elements = tuple(
-                {**element, "value": split[element["id"]]} if element["id"] in split else element
-                for element in observation["elements"]
-            )
-            dom = _with_values(observation["dom"], observation["elements"], split)
-            observation = {**observation, "elements": elements, "dom": dom}  # type: ignore[typeddict-item]
+        elements, dom = self.mask_split(observation["elements"], observation["dom"])
+        observation = {**observation, "elements": elements, "dom": dom}
         picture = {"screenshot": observation["screenshot"]} if "screenshot" in observation else {}
         rest = {key: self.redact(value) for key, value in observation.items() if key != "screenshot"}
         return {**rest, **picture}  # type: ignore[typeddict-item,return-value]
+
+    def mask_split(self, elements: tuple[Element, ...], dom: str) -> tuple[tuple[Element, ...], str]:
+        """Return elements and their outline with the fields masked that hold a secret jointly."""
+        split = self._split_over(elements)
+        if not split:
+            return elements, dom
+        masked: list[Element] = [{**one, "value": split[one["id"]]} if one["id"] in split else one for one in elements]
+        return tuple(masked), _with_values(dom, elements, split)
 
     def _split_over(self, elements: Iterable[Element]) -> dict[int, str]:
         """Find fields that hold a value jointly; return the mask of each by element id."""

@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.journal import Journal
 from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
 from selfsurf.browser_env.session.detached import end_browser, has_browser
+
+LOOKS, LOOKED = 3, 0.02
+"""Attempts to take a run over, and seconds between them: one that lists the runs holds each for a moment."""
 
 
 class KeptRun:
@@ -45,11 +49,14 @@ class KeptRun:
 
     def hold(self) -> bool:
         """Take the run over, until `clean` or this process's end. False: its process lives."""
-        try:
-            self._lock = FolderLock(self.running)
-        except FolderInUse:
-            return False
-        return True
+        for _ in range(LOOKS):
+            try:
+                self._lock = FolderLock(self.running)
+            except FolderInUse:
+                time.sleep(LOOKED)
+            else:
+                return True
+        return False
 
     def let_go(self) -> None:
         """Leave the run to another process."""

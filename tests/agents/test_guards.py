@@ -172,10 +172,12 @@ def test_typed_text_is_submitted_before_the_end(form: Observation) -> None:
     [
         ([Click(id=7)], {"Name": "Ada"}, "Enter it."),
         ([Press(key="Enter")], {"Name": "Ada"}, "Enter it."),
+        ([Press(key="return")], {"Name": "Ada"}, "Enter it."),
+        ([Type(id=3, text="Ada\n")], {"Name": "Ada"}, "Enter it."),
         ([], {"Name": ""}, "Enter it."),
         ([], {"Name": "Ada"}, "Enter it, but do not submit."),
     ],
-    ids=["pressed", "Enter", "field is empty", "not wanted"],
+    ids=["pressed", "Enter", "return", "typed Enter", "field is empty", "not wanted"],
 )
 def test_nothing_is_submitted(form: Observation, between: list[Action], page: dict[str, str], goal: str) -> None:
     guard = Submit()

@@ -80,6 +80,20 @@ def test_what_vanished_while_it_waited_is_an_error_of_the_action(open_page, by_n
     assert (info["outcome"], obs["title"]) == ("running", "index")
 
 
+def test_a_step_that_waits_or_fails_tells_of_no_verdict_and_no_earlier_request(open_page, by_name):
+    env, obs = open_page("<a href=two.html>two</a>", options={"user": "later"}, two="<button>Delete account</button>")
+    assert env.reset(seed=0)[1]["judged"] is False
+    *_, info = env.step({"action": "click", "id": by_name(obs, "two")["id"]})
+    assert info["requests"]
+    *_, info = env.step({"action": "ask_user", "question": "Which?"})
+    assert "waiting" in info
+    assert (info["judged"], info["requests"]) == (False, ())
+    env.unwrapped.answer("That.")
+    runtime().run(env.unwrapped.core.session.close(broken=True))
+    *_, info = env.step({"action": "press", "key": "a"})
+    assert (info["outcome"], info["judged"], info["requests"]) == ("env_error", False, ())
+
+
 def test_a_reset_drops_the_question(open_page):
     env, _ = open_page(PAGE, options=LATER)
     env.step(QUESTION)

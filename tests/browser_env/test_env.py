@@ -240,6 +240,40 @@ def test_contexts_do_not_share_cookies_and_a_reset_forgets_them():
     env.close()
 
 
+def test_a_site_answers_for_names_that_no_file_can_have():
+    env = browser_env.BrowserEnv(task=_Cookies())
+    env.reset(seed=0)
+    for path in ("a" * 300, "%00"):
+        obs, *_ = env.step({"action": "navigate", "url": f"http://cookie.test/{path}"})
+        assert obs["page_text"] == "not found"
+    env.close()
+
+
+def test_environments_are_made_in_threads():
+    """Each is noted among those of the process while others are."""
+    task, made, failed = browser_env.Task(), [], []
+    made.extend(browser_env.BrowserEnv(task=task) for _ in range(100))
+
+    def make():
+        try:
+            made.extend(browser_env.BrowserEnv(task=task) for _ in range(50))
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert failed == []
+    assert len({id(env.core.task) for env in made}) == len(made) == 300
+
+
 class _Cookies(browser_env.Task):
     start_url = "http://cookie.test/index.html"
 

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from selfsurf.browser_env.actions import Action, AskUser, Finish, Infeasible, Message, Navigate, parse_action
-from selfsurf.browser_env.attempts.attempt import Evidence
+from selfsurf.browser_env.attempts.attempt import ErrorType, Evidence
 from selfsurf.browser_env.env import AsyncBrowserEnv
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
 from selfsurf.browser_env.observation import Observation
@@ -65,13 +65,22 @@ class EnvironmentProvider(Provider):
         """Return an environment of the provider's own, not reset yet."""
         raise NotImplementedError
 
-    async def _started(self) -> AsyncBrowserEnv:
+    async def _started(self, *, anew: bool = False) -> AsyncBrowserEnv:
+        """Return the environment, reset if it is one of the provider's own. `anew`: the page that it had is not needed.
+
+        Raises:
+            ProviderError: it can't be started, or its page was lost with a call that was cut off.
+        """
         if self._env is None:
             try:
                 self._env = await self.make()
             except (BrowserNotFound, EnvError) as error:
                 raise ProviderError("unavailable", str(error)) from error
-        if not self._ready or (self._own and self._env.core.session is None):  # a cancelled step has dropped it
+        if self._ready and self._own and self._env.core.session is None:
+            self._ready = False
+            if not anew:
+                raise ProviderError("crashed", "The last call was cut off, and its page is gone.")
+        if not self._ready:
             if self._own:
                 try:
                     await self._env.reset()
@@ -82,6 +91,7 @@ class EnvironmentProvider(Provider):
 
     async def navigate(self, arguments: NavigateArguments) -> NavigateResult:
         """As `Provider.navigate`, within what the environment's `Safety` allows."""
+        await self._started(anew=True)
         seen = await self._step(Navigate(url=arguments.url))
         return NavigateResult(url=seen["url"], title=seen["title"])
 
@@ -116,8 +126,8 @@ class EnvironmentProvider(Provider):
             env = await self._started()
             found = await self._guarded(env.core.find(arguments.find, AROUND, MOST))
             ids = {one.id for one in found}
-            seen["elements"] = tuple(one for one in seen["elements"] if one["id"] in ids)
-            seen["dom"] = as_outline(found, arguments.find)
+            elements = tuple(one for one in seen["elements"] if one["id"] in ids)
+            seen = {**seen, "elements": elements, "dom": as_outline(found, arguments.find)}
         actions: tuple[Any, ...] = ()
         if arguments.instruction and self._decide is not None:
             actions = (await self._decided(arguments.instruction, seen),)
@@ -132,7 +142,8 @@ class EnvironmentProvider(Provider):
         view = await self._guarded(env.core.glance())
         if view.screenshot is None:
             raise ProviderError("unknown", "There is no picture of this page.")
-        return ScreenshotResult(url=view.url, title=view.title, png=encode_png(view.screenshot))
+        url, title = env.core.vault.redact((view.url, view.title))
+        return ScreenshotResult(url=url, title=title, png=encode_png(view.screenshot))
 
     async def url(self) -> str:
         """As `Provider.url`."""
@@ -195,7 +206,7 @@ class EnvironmentProvider(Provider):
             self._ready = not self._own
             if info.get("fault") == "task":
                 raise ProviderError("unknown", f"{why}.", retryable=False)
-            raise ProviderError("timeout" if any(text in why for text in _LATE) else "crashed", f"{why}.")
+            raise ProviderError(self._kind_of(why), f"{why}.")
         if "waiting" in info:
             raise ProviderError("refused", f"A person is to decide first: {info['waiting']['text']}")
         if observation["last_error"]:
@@ -225,7 +236,12 @@ class EnvironmentProvider(Provider):
         except EnvError as error:
             self._ready = not self._own
             why = str(error)
-            raise ProviderError("timeout" if any(text in why for text in _LATE) else "crashed", f"{why}.") from error
+            raise ProviderError(self._kind_of(why), f"{why}.") from error
+
+    def _kind_of(self, why: str) -> ErrorType:
+        """Return what a failure of the environment is: a timeout only if the page is there for the same call again."""
+        there = self._env is not None and self._env.core.session is not None
+        return "timeout" if there and any(text in why for text in _LATE) else "crashed"
 
 
 async def on_loop(work: Coroutine[Any, Any, T]) -> T:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfsurf.browser_env.act.keyboard import key_chord
+from selfsurf.browser_env.act.keys import key_chord
 from tests.few import few
 
 LISTEN = """<input id=i aria-label=field><p id=out></p><script>addEventListener('keydown', (e) => { if (['Control', 'Shift', 'Alt', 'Meta'].includes(e.key)) return;
@@ -71,6 +71,16 @@ def test_nothing_stays_held_after_a_chord_that_fails(open_page):
     obs, *_ = env.step({"action": "press", "key": "a", "id": 1})
     assert obs["page_text"].rstrip().endswith("a KeyA")
     assert "C " not in obs["page_text"]
+
+
+@pytest.mark.parametrize("key", ["Enter+a", "Enter+", "a+b", "Control+"])
+def test_only_modifiers_can_be_held(open_page, key):
+    env, _ = open_page(f"<button onclick=\"document.title = 'pressed'\">Go</button>{LISTEN}")
+    obs, *_ = env.step({"action": "press", "key": key, "selector": "text=Go"})
+    assert f"{key!r} is no chord" in obs["last_error"]
+    obs, *_ = env.step({"action": "press", "key": "a", "id": 1})
+    assert obs["page_text"].rstrip().endswith("a KeyA")
+    assert obs["title"] == "index"
 
 
 def test_text_of_any_script(open_page, by_name):

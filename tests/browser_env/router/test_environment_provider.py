@@ -155,6 +155,45 @@ def test_a_crashed_page_is_back_before_the_model_is_told(log):
     asyncio.run(play())
 
 
+def test_looking_through_the_router_changes_nothing_and_shows_no_secret():
+    page = "data:text/html,<title>for hunter22</title><button onclick=\"document.title='gone'\">Delete account</button>"
+    provider = PlaywrightProvider(safety=Safety(secrets={"word": "hunter22"}, confirm=lambda *_: False))
+    router = Router([provider])
+
+    async def play():
+        await router.navigate(page)
+        assert (await router.observe(find="nothing")).elements == ()
+        assert [one["name"] for one in provider._env.core.observation["elements"]] == ["Delete account"]
+        picture = await router.screenshot()
+        assert "hunter22" not in picture.url + picture.title
+        assert picture.title == "for <secret:word>"
+        told = await failure_of(router.act({"click": 1}))
+        assert "did not allow" in told.message
+        await router.close()
+
+    asyncio.run(play())
+
+
+def test_after_a_hang_no_call_acts_on_a_page_that_was_opened_anew():
+    page = "data:text/html,<button onclick='for(%3B%3B)%3B'>Hang</button><button onclick=\"document.title='again'\">Go</button>"
+    provider = PlaywrightProvider(safety=Safety(), step_timeout=2, hang_timeout=1)
+    router = Router([provider])
+
+    async def play():
+        await router.navigate(page)
+        told = await failure_of(router.act({"click": 1}))
+        assert (told.type, "observe the page first" in told.message) == ("crashed", True)
+        await router.observe()
+        dropped = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(provider._env.core._abandon(), runtime().loop))
+        await dropped  # as a cancelled call does
+        told = await failure_of(router.act({"click": 2}))
+        assert told.type == "crashed"
+        assert (await router.observe()).title == ""
+        await router.close()
+
+    asyncio.run(play())
+
+
 def test_a_cancelled_call_costs_itself(loopback):
     asked, over = threading.Event(), threading.Event()
 

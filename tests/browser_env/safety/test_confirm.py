@@ -1,10 +1,12 @@
+import json
 import threading
 import time
 
 import pytest
 
-from selfsurf.browser_env import Safety
+from selfsurf.browser_env import Safety, parse_action
 from selfsurf.browser_env.safety import confirm
+from selfsurf.browser_env.session.runtime import runtime
 from tests.in_page import value
 
 PAGE = """<button onclick="document.title = 'deleted'">Delete account</button><button onclick="document.title = 'read'">Read</button>
@@ -90,6 +92,80 @@ def test_thinking_does_not_count_as_time_of_the_step(open_page, by_name):
     env, obs = open_page(PAGE, options={"safety": Safety(confirm=slow), "step_timeout": 1.2})
     obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Delete account")["id"]})
     assert (obs["title"], info["outcome"]) == ("deleted", "running")
+
+
+TALL = (
+    f"""<p>top<div style='height: 9000px'></div>{PAGE}<div onclick="document.title = 'wiped'">Erase everything</div>"""
+)
+
+
+def test_what_the_last_observation_does_not_show_is_read_from_the_page(asked):
+    env, obs, questions = asked(False, TALL)
+    assert obs["elements"] == ()
+    core = env.unwrapped.core
+    [delete], [number] = (runtime().run(core.find(text, 0, 1)) for text in ("Delete account", "Number"))
+    for action, element, kind in [
+        ({"action": "click", "selector": "text=Delete account"}, "Delete account", "delete"),
+        ({"action": "click", "id": delete.id}, "Delete account", "delete"),
+        ({"action": "press", "id": delete.id, "key": "Enter"}, "Delete account", "delete"),
+        ({"action": "fill", "id": number.id, "text": "4111"}, "Number", "payment"),
+        ({"action": "click", "selector": "text=Erase everything"}, "Erase everything", "delete"),
+        ({"action": "click", "selector": "text=Continue"}, "Continue", "purchase"),
+    ]:
+        assert runtime().run(core.judge(parse_action(action)))[0].kind == kind
+        obs, *_ = env.step(action)
+        assert questions[-1:] == [(action["action"], element, kind, "confirm")], (action, obs["last_error"])
+        assert obs["title"] == "index"
+    value(env, "document.querySelector('button').scrollIntoView()")
+    place = json.loads(value(env, "JSON.stringify(document.querySelector('button').getBoundingClientRect())"))
+    obs, *_ = env.step({"action": "click", "x": place["x"] + 3, "y": place["y"] + 3})
+    assert "did not allow" in obs["last_error"]
+    value(env, "document.querySelector('button').focus()")
+    env.step({"action": "press", "key": "Enter"})
+    assert questions.pop() == ("press", "Delete account", "delete", "confirm")
+
+
+def test_what_is_in_a_frame_and_not_in_the_last_observation_is_read_there(open_page):
+    refuse = Safety(confirm=lambda action, element, risk: False)
+    frames = "".join(
+        f"<iframe src='{at}inner.html' style='margin-top: 5000px'></iframe>" for at in ("", "http://other.test/")
+    )
+    env, obs = open_page(
+        frames, options={"safety": refuse}, inner="<button onclick=\"document.title = 'gone'\">Delete all</button>"
+    )
+    assert obs["elements"] == ()
+    for index in range(2):
+        found = runtime().run(env.unwrapped.core.find("Delete all", 0, 9))
+        obs, *_ = env.step({"action": "click", "id": found[index].id})
+        assert "(delete)" in obs["last_error"]
+    value(env, "document.querySelector('iframe').contentDocument.querySelector('button').focus({preventScroll: true})")
+    obs, *_ = env.step({"action": "press", "key": "space"})
+    assert "(delete)" in obs["last_error"]
+    assert value(env, "document.querySelector('iframe').contentDocument.title") == "inner"
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        *({"action": "press", "key": key} for key in ("\n", "\r", "Return", "ctrl+Enter", "NumpadEnter")),
+        *({"action": "press", "key": key, "selector": "text=Delete account"} for key in ("Spacebar", " ", "SPACE")),
+        *({"action": "type", "text": text} for text in ("x\n", "x\ny", "x\r", "\r\n")),
+        {"action": "press", "key": "a", "selector": "text=Erase everything"},
+        {"action": "type", "text": "a", "selector": "text=Erase everything"},
+        {"action": "select", "options": "Erase everything", "selector": "text=More"},
+    ],
+    ids=str,
+)
+def test_no_spelling_gets_round_the_confirmation(asked, action):
+    env, _, questions = asked(
+        False,
+        f"""{PAGE}<div onclick="document.title = 'wiped'">Erase everything</div>
+        <div role=combobox tabindex=0>More</div><script>document.querySelector('form input + input').focus()</script>""",
+    )
+    obs, *_ = env.step(action)
+    assert "did not allow" in obs["last_error"]
+    assert len(questions) == 1
+    assert obs["title"] == "index"
 
 
 def test_without_a_callback_it_goes_ahead_and_info_says_so(open_page, by_name):

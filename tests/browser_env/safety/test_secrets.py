@@ -7,8 +7,10 @@ import pytest
 from selfsurf import browser_env
 from selfsurf.browser_env import Safety, Secret
 from selfsurf.browser_env.record.episode import EpisodeWriter
+from selfsurf.browser_env.safety import masking
 from selfsurf.browser_env.safety.masking import MASK_COLOUR
 from selfsurf.browser_env.safety.secrets import Vault, redact_known
+from selfsurf.browser_env.session.runtime import runtime
 from tests.in_page import value
 
 VALUE = "hunter2/ä&x y"
@@ -290,6 +292,27 @@ def test_it_is_in_no_exception_and_no_episode_on_disk(private, tmp_path):
         assert "unter" not in file.read_text(), file
     assert json.loads((tmp_path / "episode" / "episode.json").read_text())["goal"].startswith("Log in with <secret:")
     env.close()
+
+
+def test_a_frame_that_does_not_answer_is_painted_over(open_page, monkeypatch):
+    monkeypatch.setattr(masking, "_FRAME_BOUND", 0.3)
+    env, _ = open_page(
+        "<iframe src='http://other.test/inner.html' style='position:absolute;left:50px;top:100px;border:0'></iframe>",
+        options={"switches": ("--site-per-process",)},
+        inner="<script>onmessage = () => { const end = Date.now() + 3000; while (Date.now() < end); }</script>",
+    )
+    value(env, "document.querySelector('iframe').contentWindow.postMessage(1, '*')")
+    boxes = runtime().run(masking.secret_boxes(env.unwrapped.core.session.active, ["nothing"]))
+    assert boxes == [(50, 100, 300, 150)]
+
+
+def test_a_text_that_is_found_does_not_show_what_fields_hold_jointly(private):
+    env, _ = private(
+        f"<meta charset=utf-8><input value='{VALUE[:5]}'><input value='{VALUE[5:].replace('&', '&amp;')}'><button>Go</button>"
+    )
+    for seen in (env.unwrapped.find("Go", around=2), env.unwrapped.paged_scan()):
+        assert "r2/" not in repr(seen)
+        assert "<secret:password>" in repr(seen)
 
 
 def test_a_scan_of_the_page_does_not_show_it(private):

@@ -7,9 +7,11 @@ import sys
 import threading
 
 import gymnasium
+import psutil
 import pytest
 
 from selfsurf import browser_env
+from selfsurf.browser_env.session.runtime import runtime
 from tests.processes import browsers, counts, descendants, drivers, gone, until
 
 PAGE = "data:text/html,<button>Go</button>"
@@ -72,6 +74,24 @@ def test_a_browser_killed_during_a_reset(env):
     assert (info["outcome"], obs["goal"]) == ("running", "Go.")
     assert len(browsers()) == 1
     other.close()
+
+
+def test_a_browser_that_starts_too_late_is_closed(env, tmp_path):
+    """The wrapper tells its process id, and starts the browser when the reset has given up."""
+    real = runtime().run(runtime().executable(env.unwrapped.core.settings.browser))
+    wrapper = tmp_path / "chromium"
+    wrapper.write_text(
+        f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nwhile [ ! -e {tmp_path}/go ]; do sleep 0.05; done\nexec '{real}' \"$@\"\n"
+    )
+    wrapper.chmod(0o755)
+    late = gymnasium.make("Browser-v0", start_url=PAGE, executable=str(wrapper), reset_timeout=0.5)
+    with pytest.raises(browser_env.EnvError):
+        late.reset(seed=0)
+    late.close()
+    started = [psutil.Process(int(pid)) for pid in (tmp_path / "pids").read_text().split()]
+    (tmp_path / "go").touch()
+    assert len(started) == 2
+    assert gone(started, 20)
 
 
 def test_a_renderer_killed_in_a_step_is_noticed(env):
