@@ -83,7 +83,8 @@ class LLMAgent(DecidingAgent):
         more_actions: kinds that are offered besides those.
         max_actions: most actions of a reply. With more than 1 they are carried out, a step each, until one fails or
             leads to another page (`agents.sequence`).
-        labels: a reply names a field between its id and what is written into it, where it is constrained.
+        labels: a reply names what it acts on before its id, and a field again before what goes into it, where it is
+            constrained.
         guards: which guards check and correct actions: True for all, False for none, or their names (`agents.guards`).
         aids: what else it is told of its own episode: True for all, or their names (`agents.aids`).
         site_memory: folder in which it keeps how goals were reached on each site, and is told that again
@@ -247,7 +248,6 @@ class LLMAgent(DecidingAgent):
         """
         slots = list(range(len(observations))) if slots is None else list(slots)
         told = [None] * len(observations) if privileged is None else list(privileged)
-        drawn = [None] * len(observations) if seeds is None else list(seeds)
         drawn = [None] * len(observations) if seeds is None else list(seeds)
         if not len(slots) == len(told) == len(drawn) == len(observations) or len(set(slots)) != len(slots):
             raise ValueError("slots, privileged and seeds must match observations one to one, without repeated slots.")

@@ -163,6 +163,8 @@ def _warnings(label: str, first: Results, other_label: str, other: Results) -> l
     ):
         if a != b:
             notes.append(f"The {name} differs: {label} has {a or 'none'}, {other_label} has {b or 'none'}.")
+    if first.run.environment != other.run.environment:
+        notes.append(f"The environment's settings differ between {label} and {other_label}.")
     here = {task.id: task for task in first.run.tasks}
     common = [(here[task.id], task) for task in other.run.tasks if task.id in here]
     if differ := sum(a.options != b.options for a, b in common):

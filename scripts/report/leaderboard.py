@@ -57,16 +57,21 @@ def write_leaderboard(folders: Sequence[Path], out: Path) -> tuple[list[Board], 
 
 
 def boards(summaries: Sequence[Summary]) -> list[Board]:
-    """Put runs of the same suite, tasks and seeds together and rank them."""
-    together: dict[tuple[str, tuple[tuple[str, str, str], ...], tuple[int, ...]], list[Summary]] = {}
+    """Put runs of the same suite, tasks, seeds and environment together and rank them."""
+    together: dict[tuple[str, tuple[tuple[str, str, str], ...], tuple[int, ...], str], list[Summary]] = {}
     for summary in summaries:
         run = summary.results.run
         tasks = tuple(sorted((task.id, json.dumps(task.options, sort_keys=True), task.sha256) for task in run.tasks))
-        asked = (run.suite, tasks, tuple(sorted(run.seeds)))
+        around = json.dumps(run.environment, sort_keys=True) if run.environment else ""
+        asked = (run.suite, tasks, tuple(sorted(run.seeds)), around)
         together.setdefault(asked, []).append(summary)
     return [
-        Board(f"{suite}, {count(len(tasks), 'task')}{_options(tasks)}, seeds {seeds(numbers)}", _ranked(runs))
-        for (suite, tasks, numbers), runs in sorted(together.items())
+        Board(
+            f"{suite}, {count(len(tasks), 'task')}{_options(tasks)}, seeds {seeds(numbers)}"
+            + (f", environment {around}" if around else ""),
+            _ranked(runs),
+        )
+        for (suite, tasks, numbers, around), runs in sorted(together.items())
     ]
 
 

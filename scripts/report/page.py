@@ -107,6 +107,7 @@ def about(run: Run) -> Block:
             ("Git", _parts(run, lambda part: _revision(part.git))),
             ("Versions", _parts(run, lambda part: _versions(part, run))),
             ("Host", _pairs(run.host)),
+            ("Environment", _pairs(run.environment)),
             ("Sessions", sessions),
             ("Workers lost", lost),
             *((name.replace("_", " ").capitalize(), _value(value)) for name, value in (run.model_extra or {}).items()),

@@ -109,6 +109,8 @@ class Run(BaseModel):
     command: tuple[str, ...] = ()
     started: str = ""
     host: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
+    """The settings that were given for it."""
     sessions: tuple[Session, ...] = ()
 
 

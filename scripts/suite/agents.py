@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from selfsurf import agents
 from selfsurf.agents.play import Decider
 from selfsurf.browser_env.classes import load_class
+
+_SECRET = re.compile(r"(?:^|_)(?:key|token|password|secret)$", re.IGNORECASE)
 
 
 def agent_about(agent: Any, options: dict[str, Any]) -> dict[str, Any]:
@@ -21,8 +24,9 @@ def agent_about(agent: Any, options: dict[str, Any]) -> dict[str, Any]:
         options: those that were given.
     """
     if not isinstance(agent, str):
-        return _about_object(agent, options)
-    about: dict[str, Any] = {"name": agent, "backend": agent, "model": None, "adapter": None, "options": options}
+        return _about_object(agent, _public(options))
+    about: dict[str, Any] = {"name": agent, "backend": agent, "model": None, "adapter": None}
+    about["options"] = _public(options)
     if ":" in agent:  # a class of the user's own
         about["code_sha256"] = code_hash(load_class(agent))
     if agent in ("random", "oracle", "scripted") or ":" in agent:
@@ -42,6 +46,20 @@ def agent_about(agent: Any, options: dict[str, Any]) -> dict[str, Any]:
         if folder:
             about[f"{name}_sha256"] = _weights_hash(Path(folder))
     return about
+
+
+def public_command(words: Sequence[str]) -> list[str]:
+    """Return a command line without keys to services (`--set api_key=...`)."""
+    told = []
+    for word in words:
+        name, given, _ = word.partition("=")
+        told.append(f"{name}=<{name}>" if given and _SECRET.search(name) else word)
+    return told
+
+
+def _public(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options without keys to services: a run's folder and its report are shown around."""
+    return {name: f"<{name}>" if _SECRET.search(name) and value else value for name, value in options.items()}
 
 
 def _weights_hash(adapter: Path) -> str:

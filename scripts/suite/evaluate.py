@@ -21,7 +21,7 @@ from selfsurf.envs_registry.suites import Suite, SuiteTask, fingerprint_of, load
 from selfsurf.scripts.report.report import write_report
 from selfsurf.scripts.report.summary import Summary
 from selfsurf.scripts.report.trackers import track
-from selfsurf.scripts.suite.agents import agent_about, at_once, maker_of
+from selfsurf.scripts.suite.agents import agent_about, at_once, maker_of, public_command
 from selfsurf.scripts.suite.plan import Logs, Plan
 from selfsurf.scripts.suite.pool import InProcess, LocalPool
 from selfsurf.scripts.suite.ray_pool import RayPool
@@ -138,7 +138,7 @@ def played(
     Raises:
         RunError: it can't go on.
     """
-    records.begin({**session, "command": sys.argv, "host": host()})
+    records.begin({**session, "command": public_command(sys.argv), "host": host()})
     stopped = "It was interrupted."
     try:
         stopped = Run(plan, records, pool(), told, said).work()
@@ -156,7 +156,7 @@ def about_run(
     """Return the contents of `run.json`, but for the step limit."""
     return {
         "format": 1, "suite": suite, "agent": agent_about(agent, options), "tasks": tasks, "seeds": seeds,
-        "retries": retries, "versions": versions(), "git": _git(), "command": sys.argv, "host": host(),
+        "retries": retries, "versions": versions(), "git": _git(), "command": public_command(sys.argv), "host": host(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }  # fmt: skip
 

@@ -98,7 +98,7 @@ class RayPool:
             self._had_room = True
             self._silent.pop(number, None)
             self._ask(number)
-            said += [(number, self._unpacked(message)) for message in messages]
+            said += [(number, unpacked(message, Path(self._plan.folder))) for message in messages]
         return said + self._pending()
 
     def kill(self, number: int) -> None:
@@ -131,16 +131,20 @@ class RayPool:
         self._told.update(late)
         return [(each, (PENDING, "the cluster has no room for it yet, or is still starting it.")) for each in late]
 
-    def _unpacked(self, message: Message) -> Message:
-        """Write the files that came with a record."""
-        if message[0] != "done":
-            return message
-        *rest, files = message
-        for name, content in files.items():
-            path = Path(self._plan.folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        return tuple(rest)
+
+def unpacked(message: Message, folder: Path) -> Message:
+    """Write the files that came with a record in place of those of an earlier attempt; return the record alone."""
+    if message[0] != "done":
+        return message
+    *rest, files = message
+    record = rest[3]
+    if record["episode"]:
+        shutil.rmtree(folder / record["episode"], ignore_errors=True)
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return tuple(rest)
 
 
 class _Remote:

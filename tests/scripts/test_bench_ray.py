@@ -15,6 +15,7 @@ import pytest
 
 from selfsurf.envs_registry import load_suite
 from selfsurf.scripts.suite.plan import Plan
+from selfsurf.scripts.suite.ray_pool import unpacked
 from selfsurf.scripts.suite.records import Records
 from selfsurf.scripts.suite.run import Run
 from tests.agents.policy_server import replying, serve_raw
@@ -24,6 +25,14 @@ from tests.scripts.test_own_tasks import SHOP, SUITE
 
 ray = pytest.importorskip("ray")
 WORDS = ("miniwob", "--agent", "random", "--task", "click-dialog", "--task", "click-option", "--seeds", 12)
+
+
+def test_nothing_of_an_earlier_attempt_stays_in_an_episode(tmp_path):
+    record = {"episode": "episodes/one", "screenshot": ""}
+    for names in (("steps.jsonl", "0001.png", "0002.png"), ("steps.jsonl", "0001.png")):
+        files = {f"episodes/one/{name}": b"content" for name in names}
+        assert unpacked(("done", 0, 0, record, files), tmp_path) == ("done", 0, 0, record)
+    assert {path.name for path in (tmp_path / "episodes/one").iterdir()} == {"steps.jsonl", "0001.png"}
 
 
 def actors(pid):

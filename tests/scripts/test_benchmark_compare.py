@@ -79,6 +79,10 @@ def test_what_makes_runs_unlike_is_said(tmp_path):
     head["tasks"][2]["options"] = {"data_mode": "test"}
     (harder / "run.json").write_text(json.dumps(head))
     assert compared(first, harder).warnings == ("The options of 1 tasks differ between base and harder.",)
+    slower = made(tmp_path, "slower", set())
+    head = json.loads((slower / "run.json").read_text())
+    (slower / "run.json").write_text(json.dumps({**head, "environment": {"proxy": "http://127.0.0.1:1"}}))
+    assert compared(first, slower).warnings == ("The environment's settings differ between base and slower.",)
     assert compared(first, made(tmp_path, "same", set())).warnings == ()
 
 
@@ -139,12 +143,16 @@ def test_only_runs_of_the_same_tasks_and_seeds_share_a_table(tmp_path):
     for task in head["tasks"]:
         task["options"] = {"data_mode": "test"}
     (harder / "run.json").write_text(json.dumps(head))
-    found = boards([summarise(read(folder)) for folder in [*folders, harder]])
+    mobile = made(tmp_path, "mobile", set(TASKS))
+    head = json.loads((mobile / "run.json").read_text())
+    (mobile / "run.json").write_text(json.dumps({**head, "environment": {"device": "Pixel 7"}}))
+    found = boards([summarise(read(folder)) for folder in [*folders, harder, mobile]])
     names = {board.title: [place.summary.results.run.agent.name for place in board.places] for board in found}
     assert names == {
         "miniwob, 1 task, seeds 0, 1": ["part"],
         "miniwob, 6 tasks, seeds 0, 1": ["b", "a"],
         "miniwob, 6 tasks, seeds 0-2": ["other-seeds"],
+        'miniwob, 6 tasks, seeds 0, 1, environment {"device": "Pixel 7"}': ["mobile"],
         'miniwob, 6 tasks with {"data_mode": "test"}, seeds 0, 1': ["harder"],
         "scenarios, 6 tasks, seeds 0, 1": ["other-suite"],
     }

@@ -11,6 +11,7 @@ from selfsurf.browser_env import Score, Task
 from selfsurf.browser_env.actions import Click, Finish
 from selfsurf.envs_registry.suites import Suite
 from selfsurf.scripts.report.report import headline
+from selfsurf.scripts.suite.agents import public_command
 from selfsurf.scripts.suite.health import CRASHES
 from selfsurf.scripts.suite.records import RecordsError
 from selfsurf.scripts.suite.run import RunError
@@ -54,6 +55,31 @@ def test_an_object_and_tasks_of_ones_own_are_evaluated_resumed_and_extended(tmp_
     with pytest.raises(RecordsError, match="not the same: agent"):
         selfsurf.evaluate([Press(), Press("Stop")], "random", seeds=3, out=tmp_path / "run")
     assert "git" in json.loads((tmp_path / "run" / "run.json").read_text())
+
+
+class Keyed(First):
+    """Would ask a service."""
+
+    def __init__(self, api_key, max_tokens):
+        super().__init__()
+        assert api_key == "sk-hidden"
+        self.max_tokens = max_tokens
+
+
+def test_a_key_given_to_an_agent_is_not_written_down(tmp_path):
+    result = selfsurf.evaluate(
+        Press(), Keyed, seeds=[0], out=tmp_path / "run", agent_options={"api_key": "sk-hidden", "max_tokens": 9}
+    )
+    assert result.overall.solved == 1
+    assert json.loads((tmp_path / "run/run.json").read_text())["agent"]["options"] == {
+        "api_key": "<api_key>",
+        "max_tokens": 9,
+    }
+    assert public_command(["selfsurf", "--set", "api_key=sk-hidden", "--set", "max_tokens=9"])[2:] == [
+        "api_key=<api_key>", "--set", "max_tokens=9",
+    ]  # fmt: skip
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"sk-hidden" not in written
 
 
 def test_classes_suites_and_tensorboard(tmp_path):
