@@ -186,7 +186,7 @@ class TrainSettings(BaseModel):
     max_new_tokens: int = Field(default=48, ge=1)
     """Most tokens of an action."""
     labels: bool = False
-    """A reply names a field between its id and what is written into it. The adapter replies so, too."""
+    """A reply names what it acts on before its id. The adapter replies so, too."""
     max_prompt_tokens: int = Field(default=1024, ge=1)
     """Most tokens of the student's prompt; the page is cut to fit. The teacher's is longer by the demonstration."""
     prompt: PromptName = "compact"

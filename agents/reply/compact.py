@@ -18,7 +18,8 @@ from selfsurf.browser_env.observation import Element
 def compact(action: Action | dict[str, Any] | str, *, labels: Sequence[Element] = ()) -> str:
     """Return the action as compact JSON without blanks.
 
-    With `labels`, the label of a field of those elements follows its id, as `LLMAgent(labels=True)` replies.
+    With `labels`, one of those elements is named as `LLMAgent(labels=True)` names it: `{"on":"Send","click":4}`,
+    `{"on":"Email","fill":3,"in":"Email","text":"..."}`.
 
     What the short form can't say (a click at a point, a double click) is given in full, except that scrolling
     keeps its direction only.
@@ -52,9 +53,11 @@ def compact(action: Action | dict[str, Any] | str, *, labels: Sequence[Element] 
             short = {name: getattr(typed, main)}
     if short is None:
         short = {"action": name, **data}
-    if "text" in short or "option" in short:
-        labelled = next((label(one) for one in labels if one["id"] == short.get(name)), None)
-        short = short if labelled is None else {name: short.pop(name), "in": labelled, **short}
+    labelled = next((label(one) for one in labels if one["id"] == short.get(name)), None)
+    if labelled is not None and name in ("click", "hover"):
+        short = {"on": labelled, **short}
+    elif labelled is not None and ("text" in short or "option" in short):
+        short = {"on": labelled, name: short.pop(name), "in": labelled, **short}
     short = {key: int(one) if isinstance(one, float) and one.is_integer() else one for key, one in short.items()}
     return json.dumps(short, ensure_ascii=False, separators=(",", ":"))
 

@@ -56,7 +56,7 @@ def grammar(
         max_actions: with more than 1, the reply is `{"actions":[...]}` with as many at most.
         tabs: all that are open; no other can be gone to.
         files: the names of those that may be uploaded.
-        labels: a field's label follows its id (`agents.reply.kinds.label`).
+        labels: elements are named, too (`agents.reply.kinds.forms`).
     """
     alternatives: list[str] = []
     terminals: dict[str, str] = {}
@@ -71,7 +71,7 @@ def grammar(
                 terminals[value.value] = _text(max_text, value)
                 parts += [_quote(literal + '"'), value.value]
                 literal = '"'
-            elif key in _ID_TERMINALS and "in" not in form:
+            elif key in _ID_TERMINALS and "on" not in form:
                 terminals[_ID_TERMINALS[key]] = f"/{'|'.join(map(str, value))}/"
                 parts += [_quote(literal), _ID_TERMINALS[key]]
                 literal = ""

@@ -36,7 +36,7 @@ MAX_TEXT = 200
 """Characters in one string of a reply without a thought."""
 
 MOST_LABEL = 60
-"""Characters of the longest name that a reply calls a field by."""
+"""Characters of the longest name that a reply calls an element by."""
 
 EDITABLE_ROLES = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "slider"})
 _STATIC_INPUTS = frozenset({"button", "checkbox", "radio", "link", "menuitem", "switch", "tab", "option", "img"})
@@ -104,10 +104,10 @@ def offered(kinds: Sequence[str], elements: Sequence[Element]) -> tuple[str, ...
     return tuple(kind for kind in kinds if need.get(kind, True)) or ("wait",)
 
 
-def label(field: Element) -> str:
-    """What a reply calls a field: its name, or else its role."""
-    name = field["name"]
-    return name if name and name.isprintable() and len(name) <= MOST_LABEL else field["role"]
+def label(element: Element) -> str:
+    """What a reply calls an element: its name, or else its role."""
+    name = element["name"]
+    return name if name and name.isprintable() and len(name) <= MOST_LABEL else element["role"]
 
 
 def forms(
@@ -125,13 +125,13 @@ def forms(
         elements: the elements that may be acted on.
         tabs: all that are open; one can go to those that are not active.
         files: the names of those that may be uploaded.
-        labels: a field's label follows its id, in `in`.
+        labels: what is acted on is named first, as `on`, and a field again before what goes into it, as `in`.
     """
     others = [number for number, tab in enumerate(tabs) if not tab["active"]]
     found: list[dict[str, Value]] = []
     for kind in offered(check_kinds(kinds), elements):
         if kind in ("click", "hover"):
-            found.append({kind: _ids(elements)})
+            found += _named(kind, elements) if labels else [{kind: _ids(elements)}]
         elif kind in ("fill", "type"):
             fields, text = [*filter(is_editable, elements)], Text.VALUE if kind == "fill" else Text.SOME
             if labels:
@@ -153,7 +153,15 @@ def forms(
 
 
 def _in(kind: str, field: Element) -> dict[str, Value]:
-    return {kind: _ids([field]), "in": [label(field)]}
+    return {"on": [label(field)], kind: _ids([field]), "in": [label(field)]}
+
+
+def _named(kind: str, elements: Iterable[Element]) -> list[dict[str, Value]]:
+    """A form for each label: first it, then the ids that it stands for."""
+    found: dict[str, list[Element]] = {}
+    for element in elements:
+        found.setdefault(label(element), []).append(element)
+    return [{"on": [named], kind: _ids(alike)} for named, alike in found.items()]
 
 
 def _ids(elements: Iterable[Element]) -> list[int]:

@@ -42,7 +42,7 @@ def action_schema(
         max_actions: with more than 1, the reply is `{"actions":[...]}` with as many at most.
         tabs: all that are open; no other can be gone to.
         files: the names of those that may be uploaded.
-        labels: a field's label follows its id (`agents.reply.kinds.label`).
+        labels: elements are named, too (`agents.reply.kinds.forms`).
     """
     text: Schema = {"type": "string", "maxLength": max_text}
     found = forms(kinds, elements, tabs=tabs, files=files, labels=labels)

@@ -25,7 +25,8 @@ _RECORDED = {
     "episodes_per_step": 1, "max_rows": 2, "labels": True, "rehearsal": 0.3, "rehearsal_rows": 1,
     "evaluate_every": 20,
 }  # fmt: skip
-"""Of runs that play nothing. Which of a goal's values goes into which field is easier said after the field's label."""
+"""Of runs that play nothing. Which of a goal's values goes into which field is easier said after the field's label, and
+an element that the goal names is easier found by its name than by its number."""
 
 ROWS, ROWS_A_STEP = (8, 12), 0.4
 """There, fewest and most recorded rows in an optimizer step, and how many for each recorded step."""

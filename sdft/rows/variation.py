@@ -139,6 +139,12 @@ def goal_decides(recording: Recording, index: int) -> bool:
     return any(text in said for text, _ in _done(recording.steps[index]))
 
 
+def goal_names(recording: Recording, index: int) -> bool:
+    """Does the goal say what is typed, chosen or clicked at a step, be there a choice or not?"""
+    said = {*shared_texts(recording), *inflected_texts(recording)}
+    return any(text in said for text, _ in _done(recording.steps[index]))
+
+
 def turns_of(recordings: Iterable[Recording]) -> list[tuple[Recording, int]]:
     """Return the recorded steps that can be learned, each as often as it comes up in a turn of all."""
     return [
@@ -146,7 +152,7 @@ def turns_of(recordings: Iterable[Recording]) -> list[tuple[Recording, int]]:
         for one in recordings
         for index, shown in enumerate(one.steps)
         if shown.sayable
-        for _ in range(TURNS if goal_decides(one, index) or _follows(one, index) else 1)
+        for _ in range(TURNS if goal_names(one, index) or _follows(one, index) else 1)
     ]
 
 

@@ -75,20 +75,30 @@ def test_what_is_filled_in_begins_with_no_blank(tokenizer: Any, form: Observatio
     assert not possible
 
 
-def test_a_reply_can_name_a_field_before_what_goes_into_it(tokenizer: Any, element: Callable[..., Element]) -> None:
-    fields = [
+def test_a_reply_can_name_what_it_clicks_and_what_it_fills(tokenizer: Any, element: Callable[..., Element]) -> None:
+    elements = [
         element(3, "textbox", 'Full "name"', tag="input"), {**element(4, "textbox", tag="textarea"), "name": ""},
         element(5, "combobox", "Plan", tag="select", options=("A", "B")), element(6, "button", "Send"),
+        element(7, "button", "Send"),
     ]  # fmt: skip
-    text = grammar(fields, ("click", "fill", "select"), max_text=5, labels=True)
-    for seed in range(40):
+    text = grammar(elements, ("click", "fill", "select"), max_text=5, labels=True)
+    clicked = set()
+    for seed in range(60):
         reply, _, _ = walk(tokenizer, text, np.random.default_rng(seed))
-        action = parse(reply, {3, 4, 5, 6}).action
+        action = parse(reply, {3, 4, 5, 6, 7}).action
         assert action is not None
-        assert reply == compact(action, labels=fields)
+        assert reply == compact(action, labels=elements)
+        assert reply.startswith('{"on":"')
         assert ('"in":' in reply) is not isinstance(action, Click)
-    assert compact(Fill(id=3, text="Ada"), labels=fields) == '{"fill":3,"in":"Full \\"name\\"","text":"Ada"}'
-    assert compact(Fill(id=4, text="Ada"), labels=fields) == '{"fill":4,"in":"textbox","text":"Ada"}'
+        clicked |= {action.id} if isinstance(action, Click) else set()
+    assert {6, 7} <= clicked, "both of the same name"
+    assert (
+        compact(Fill(id=3, text="Ada"), labels=elements)
+        == '{"on":"Full \\"name\\"","fill":3,"in":"Full \\"name\\"","text":"Ada"}'
+    )
+    assert compact(Fill(id=4, text="Ada"), labels=elements) == '{"on":"textbox","fill":4,"in":"textbox","text":"Ada"}'
+    assert compact(Click(id=7), labels=elements) == '{"on":"Send","click":7}'
+    assert compact(Click(id=9), labels=elements) == '{"click":9}', "it is not among them"
 
 
 @pytest.mark.parametrize(

@@ -93,11 +93,15 @@ def test_schema_and_grammar_refuse_the_same(tokenizer: Any, form: Observation, r
 @pytest.mark.parametrize(
     ("reply", "allowed"),
     [
-        ('{{"fill":3,"in":"{name}","text":"Ada"}}', True), ('{{"fill":3,"in":"Other","text":"Ada"}}', False),
-        ('{{"fill":3,"text":"Ada"}}', False), ('{{"click":7}}', True),
+        ('{{"on":"{name}","fill":3,"in":"{name}","text":"Ada"}}', True),
+        ('{{"on":"{name}","fill":3,"in":"Other","text":"Ada"}}', False),
+        ('{{"fill":3,"in":"{name}","text":"Ada"}}', False), ('{{"click":3}}', False),
+        ('{{"on":"{name}","click":3}}', True), ('{{"on":"{name}","click":7}}', False),
     ],
 )  # fmt: skip
-def test_schema_and_grammar_name_the_same_fields(tokenizer: Any, form: Observation, reply: str, allowed: bool) -> None:
+def test_schema_and_grammar_name_the_same_elements(
+    tokenizer: Any, form: Observation, reply: str, allowed: bool
+) -> None:
     field = next(one for one in form["elements"] if one["id"] == 3)
     written = reply.format(name=label(field))
     assert allows(tokenizer, grammar(form["elements"], labels=True), written) is allowed

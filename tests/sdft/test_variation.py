@@ -131,3 +131,10 @@ def test_what_comes_after_a_choice_on_its_page_is_learned_as_often(after, turns)
     steps = (Shown(form, Click(id=2)), Shown({**form, **after}, Click(id=4)))
     recording = Recording("Browser-v0", "Buy the Lamp.", 0, steps)
     assert Counter(index for _, index in turns_of([recording])) == dict(enumerate(turns))
+
+
+def test_what_the_goal_names_to_click_is_learned_as_often_as_a_choice():
+    form = page(element(1, "button", "Log in", tag="button"), element(2, "button", "Next", tag="button"))
+    steps = (Shown(form, Click(id=1)), Shown({**form, "url": "http://shop.test/next"}, Click(id=2)))
+    recording = Recording("Browser-v0", "Log in and look around.", 0, steps)
+    assert Counter(index for _, index in turns_of([recording])) == {0: 3, 1: 1}
