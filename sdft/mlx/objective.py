@@ -72,11 +72,14 @@ class Objective:
 
     def _distilled(self, rows: Sequence[Sample]) -> tuple[float, Weights, dict[str, float]]:
         """The mean over rows of the divergence from the teacher."""
-        settings, figures = self._settings, {}
+        settings = self._settings
+        figures: dict[str, float] = {}
         parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
         laid = [padded([(row.prompt_ids, row.completion_ids) for row in part], self._multiple) for part in parts]
         chosen = settings.teacher_weights == "chosen"
-        told = [self._chosen(part) if chosen else self._teacher(part, settings.teacher_weights) for part in parts]
+        told = [
+            self._chosen(part, figures) if chosen else self._teacher(part, settings.teacher_weights) for part in parts
+        ]
         if not self._batches.compared:
             apart = 0.0
             for one, teacher in zip(laid, told, strict=True):
@@ -84,18 +87,17 @@ class Objective:
                 apart += float((losses.divergence(now, self._softmax(teacher)) * one.mask).sum())
             figures.update(self._batches.compare(apart, float(sum(float(one.mask.sum()) for one in laid))))
         told = [self._softmax(teacher / settings.teacher_temperature) for teacher in told]
-        masks = [
-            losses.confident(teacher, one.mask, settings.min_confidence)
-            for one, teacher in zip(laid, told, strict=True)
-        ]
+        masks = [one.mask for one in laid]
         if chosen:
-            masks = [
-                self._heeded(part, one, teacher, mask)
-                for part, one, teacher, mask in zip(parts, laid, told, masks, strict=True)
-            ]
+            kept = [self._heeded(part, one, teacher) for part, one, teacher in zip(parts, laid, told, strict=True)]
+            masks = [mask * mx.array(each)[:, None] for mask, each in zip(masks, kept, strict=True)]
+            figures["teacher/unheeded"] = sum(each.count(False) for each in kept)
+        before = sum(float(mask.sum()) for mask in masks)
+        masks = [
+            losses.confident(teacher, mask, settings.min_confidence) for teacher, mask in zip(told, masks, strict=True)
+        ]
         tokens = sum(float(mask.sum()) for mask in masks)
-        everything = sum(float(one.mask.sum()) for one in laid)
-        figures.update(self._batches.gated(int(tokens), int(everything - tokens)))
+        figures.update(self._batches.gated(int(tokens), int(before - tokens)))
         if not tokens:
             return 0.0, {}, {**figures, "sdft/distillation_loss": 0.0}
         counted = sum(int((mask.sum(-1) > 0).sum()) for mask in masks)
@@ -109,24 +111,27 @@ class Objective:
         figures["sdft/distillation_loss"] = by_token / tokens
         return *_sum(found), figures
 
-    def _chosen(self, rows: Sequence[Sample]) -> mx.array:
-        """What the average says of rows, and the untrained model of those in which that alone does what it is told."""
+    def _chosen(self, rows: Sequence[Sample], figures: dict[str, float]) -> mx.array:
+        """What the average says of rows, and the untrained model of those in which that alone does what it is told.
+
+        How many these are is counted in `figures`.
+        """
         teacher, sharp = self._teacher(rows, "ema"), self._settings.teacher_temperature
         places = self._batches.places(rows)
         follows = _following(self._softmax(teacher / sharp), places)
         if asked := [row for row, one in enumerate(follows) if one < FOLLOWS]:
             base = self._teacher(rows, "base")
             found = _following(self._softmax(base / sharp), places)
-            better = mx.array([row in asked and found[row] > follows[row] for row in range(len(rows))])
-            teacher = mx.where(better[:, None, None], base, teacher)
+            better = [row in asked and found[row] > follows[row] for row in range(len(rows))]
+            teacher = mx.where(mx.array(better)[:, None, None], base, teacher)
+            figures["teacher/base"] = figures.get("teacher/base", 0) + sum(better)
         return teacher
 
-    def _heeded(self, rows: Sequence[Sample], one: Padded, teacher: mx.array, mask: mx.array) -> mx.array:
-        """The mask without the rows from which the student would unlearn what it was told to do."""
+    def _heeded(self, rows: Sequence[Sample], one: Padded, teacher: mx.array) -> list[bool]:
+        """Of each row whether it is learned from: from others the student would unlearn what it was told to do."""
         now = self._softmax(self._run(self._read, self._student.weights, one.ids, one.at))
         places = self._batches.places(rows)
-        kept = [heeded(*pair) for pair in zip(_following(teacher, places), _following(now, places), strict=True)]
-        return mask * mx.array(kept)[:, None]
+        return [heeded(*pair) for pair in zip(_following(teacher, places), _following(now, places), strict=True)]
 
     def _teacher(self, rows: Sequence[Sample], which: str) -> mx.array:
         """What a teacher says of rows: logits (B, C, V), at the student's temperature."""

@@ -31,7 +31,7 @@ an element that the goal names is easier found by its name than by its number.""
 ROWS, ROWS_A_STEP = (8, 12), 0.4
 """There, fewest and most recorded rows in an optimizer step, and how many for each recorded step."""
 
-STEPS, TIMES = (40, 64), 13
+STEPS, TIMES = (36, 64), 13
 """There, fewest and most optimizer steps, and how many times each recorded step comes up, those that count more
 (`variation.TURNS`) accordingly oftener."""
 

@@ -250,8 +250,23 @@ class ServiceClient:
             except (httpx.HTTPError, ServiceError) as error:
                 _log.info("The lease was not given back: %s", error)  # it ends by itself
 
-    def download(self, one: Adapter, form: Form, out: Path, moved: Moved = lambda done: None) -> Path:
+    def download(
+        self,
+        one: Adapter,
+        form: Form,
+        out: Path,
+        moved: Moved = lambda done: None,
+        *,
+        finish: Callable[[Path], None] = lambda made: None,
+    ) -> Path:
         """Fetch an adapter into a new folder; what has arrived stays for the next try.
+
+        Args:
+            one: the adapter.
+            form: whose format is fetched.
+            out: the folder; is not there until all is in it.
+            moved: called with the bytes that have arrived.
+            finish: called with the folder before it is put in its place, to add to it.
 
         Raises:
             ServiceError: it is not to be had in this form, or what came is not what the server has.
@@ -261,8 +276,13 @@ class ServiceClient:
         file = one.files[form]
         part = out.with_name(f".{out.name}.{file.sha256[:16]}.part")
         part.parent.mkdir(parents=True, exist_ok=True)
-        with self.held(one.name):
-            self._patiently(lambda: self._fetch(f"/adapters/{one.name}/download?format={form}", file, part, moved))
+        path = f"/adapters/{one.name}/download?format={form}"
+
+        def fetch() -> None:
+            with self.held(one.name):  # by each try: a lease ends by itself
+                self._fetch(path, file, part, moved)
+
+        self._patiently(fetch)
         made = out.with_name(f"{out.name}.{UNFINISHED}")
         discard(made)
         try:
@@ -270,6 +290,7 @@ class ServiceClient:
                 unpack(archive, made, ADAPTER_NAME, most=LARGEST_ADAPTER, largest=LARGEST_ADAPTER)
         except ArchiveError as error:
             raise ServiceError(f"What {self.url} has of {one.name} can't be unpacked: {error}") from None
+        finish(made)
         publish(made, out)
         part.unlink()
         return out
@@ -289,8 +310,8 @@ class ServiceClient:
                     os.fsync(out.fileno())
         if file_sha256(part) != file.sha256:
             part.unlink()
-            again = Problem(type="wrong_hash", message="", retryable=True)
-            raise ServiceError("What arrived is not what the server has.", again)
+            told = "What arrived is not what the server says it has."
+            raise ServiceError(told, Problem(type="wrong_hash", message=told, retryable=have > 0))  # once, from 0 on
 
 
 def episode_id(folder: Path) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,12 +15,13 @@ from selfsurf.agents.model_files import file_sha256
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.sdft.service import probe
 from selfsurf.sdft.service.archive import ADAPTER_NAME
-from selfsurf.sdft.service.client import ServiceClient, ServiceError
+from selfsurf.sdft.service.client import ServiceClient, ServiceError, episode_id
 from selfsurf.sdft.service.schemas import Adapter, Form, Hyperparameters, Job, TrainRequest
 
 TAKEN = "{out} holds something else: choose another --out, or remove it."
 ORIGIN = "origin.json"
-"""The file beside a downloaded adapter that says what came: `sha256` of the archive, hashes of the `files`."""
+"""The file beside a downloaded adapter that says what came: the `request` that it was trained by, as a hash; `sha256`
+of the archive; hashes of the `files`."""
 
 
 class Watcher(Protocol):
@@ -61,18 +65,20 @@ def deploy(
     Raises:
         ServiceError: the server refuses, the training failed, or what came is not what was trained.
     """
-    if _is_taken(out):
+    request = TrainRequest(
+        episodes=tuple(dict.fromkeys(map(episode_id, folders))), adapter=name, model=model[0], settings=settings,
+        enrich=enrich,
+    )  # fmt: skip
+    origin = {"request": _hash_of(request, form)}
+    before = _origin(out)
+    if before is not None and before["request"] != origin["request"]:
         raise ServiceError(TAKEN.format(out=out))
     if model[0] not in (known := client.health().models):
         raise ServiceError(f"The server trains {', '.join(known)}, and not {model[0]}: choose another --model.")
-    ids = []
     for index, folder in enumerate(folders):
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         title = f"Uploading {index + 1} of {len(folders)}"
-        ids.append(client.upload(folder, watcher.stage(title, size)))
-    request = TrainRequest(
-        episodes=tuple(dict.fromkeys(ids)), adapter=name, model=model[0], settings=settings, enrich=enrich
-    )
+        client.upload(folder, watcher.stage(title, size))
     job = client.train(request)
     if job.status in ("failed", "cancelled"):
         job = client.resume(job.id)
@@ -87,9 +93,11 @@ def deploy(
             f"The adapter {job.adapter} was deleted from the server since. Train it again under another --adapter-name."
         )
         raise ServiceError(told, error.problem) from None
-    if not _is_there(one, form, out):
-        client.download(one, form, out, watcher.stage("Downloading", one.files[form].bytes if form in one.files else 1))
-        _note_origin(one, form, out)
+    if before is None:
+        moved = watcher.stage("Downloading", one.files[form].bytes if form in one.files else 1)
+        client.download(one, form, out, moved, finish=partial(_note_origin, origin, one, form))
+    elif before["sha256"] != one.files[form].sha256:
+        raise ServiceError(TAKEN.format(out=out))
     return {
         "job": job.id, "name": one.name, "adapter": str(out), "figures": job.figures,
         "probe": verify(one, form, out, model[1]),
@@ -136,39 +144,30 @@ def verify(one: Adapter, form: Form, folder: Path, model: str) -> str:
     return f"Its logits differ by {difference:.2g} from the server's (at most {allowed:.2g})."
 
 
-def _note_origin(one: Adapter, form: Form, out: Path) -> None:
-    import json
-
-    files = {path.name: file_sha256(path) for path in sorted(out.iterdir()) if ADAPTER_NAME.fullmatch(path.name)}
-    write_atomically(out / ORIGIN, json.dumps({"sha256": one.files[form].sha256, "files": files}, indent=1))
+def _hash_of(request: TrainRequest, form: Form) -> str:
+    return hashlib.sha256(f"{form} {request.model_dump_json()}".encode()).hexdigest()
 
 
-def _is_free(out: Path) -> bool:
-    return not out.exists() or (out.is_dir() and not any(out.iterdir()))
+def _note_origin(origin: dict[str, str], one: Adapter, form: Form, made: Path) -> None:
+    files = {path.name: file_sha256(path) for path in sorted(made.iterdir()) if ADAPTER_NAME.fullmatch(path.name)}
+    write_atomically(made / ORIGIN, json.dumps({**origin, "sha256": one.files[form].sha256, "files": files}, indent=1))
 
 
-def _is_taken(out: Path) -> bool:
-    """Is something in the folder that no `deploy` has left there?"""
-    return not _is_free(out) and not (out / ORIGIN).is_file()
-
-
-def _is_there(one: Adapter, form: Form, out: Path) -> bool:
-    """Is this adapter in the folder, as it came?
+def _origin(out: Path) -> dict[str, Any] | None:
+    """Return what is known of the adapter that an earlier `deploy` left in a folder; None of an empty one.
 
     Raises:
-        ServiceError: something else is.
+        ServiceError: something else is in it, or the adapter isn't as it came.
     """
-    import json
-
-    if _is_free(out):
-        return False
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return None
     try:
-        origin = json.loads((out / ORIGIN).read_text(encoding="utf8"))
-        same = origin["sha256"] == one.files[form].sha256 and all(
+        origin: dict[str, Any] = json.loads((out / ORIGIN).read_text(encoding="utf8"))
+        same = {*origin} >= {"request", "sha256"} and all(
             file_sha256(out / name) == sha for name, sha in origin["files"].items()
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         same = False
     if not same:
         raise ServiceError(TAKEN.format(out=out))
-    return True
+    return origin

@@ -7,7 +7,6 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -86,12 +85,21 @@ class Guard:
             more |= {"www-authenticate": "Bearer"} if refused.status == 401 else {}
             await answer_of(refused, **more)(scope, receive, sending)
         else:
-            limited = receive if scope["path"] in UPLOADS else _limited(receive)
-            await self._app(scope, limited, sending)
+            await self._answer(scope, receive, sending)
         finally:
             route = getattr(scope.get("route"), "path", "other")
             self._metrics.answered(scope["method"], route, status, time.monotonic() - start)
             _log.debug("%s %s: %d", scope["method"], route, status)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer: of what doesn't say how long it is, once all of it has come."""
+        if scope["path"] not in UPLOADS and "transfer-encoding" in Headers(scope=scope):
+            try:
+                receive = await _received(receive)
+            except Refused as refused:
+                await answer_of(refused)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
     def _check(self, scope: Scope) -> None:
         headers, address = Headers(scope=scope), str((scope.get("client") or ("?",))[0])
@@ -128,16 +136,23 @@ def _check_local(headers: Headers, origin: str | None) -> None:
         raise Refused(403, "foreign_origin", "Without a token the server answers no other site's pages.")
 
 
-def _limited(receive: Receive) -> Receive:
-    """Cut a body that is longer than it may be, also one that doesn't say how long it is."""
-    size = 0
+async def _received(receive: Receive) -> Receive:
+    """Read a whole body; return what gives it once more.
 
-    async def receiving() -> Message:
-        nonlocal size
-        message: Any = await receive()
+    Raises:
+        Refused: it is longer than it may be.
+    """
+    messages: list[Message] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        messages.append(message)
         size += len(message.get("body", b""))
         if size > LARGEST_BODY:
             raise Refused(413, "too_large", f"A request may have at most {LARGEST_BODY:,} bytes.")
-        return message
+        more = bool(message.get("more_body"))
 
-    return receiving
+    async def again() -> Message:
+        return messages.pop(0) if messages else await receive()
+
+    return again

@@ -28,7 +28,7 @@ from selfsurf.sdft.service.schemas import (
     Uploaded,
 )
 from selfsurf.sdft.service.store import Store
-from selfsurf.sdft.service.uploads import Uploads, check_room, whole
+from selfsurf.sdft.service.uploads import Uploads
 
 Name = Annotated[str, Path(pattern=NAME, examples=["shop"])]
 _ARCHIVE = {"application/gzip": {"schema": {"type": "string", "format": "binary"}}}
@@ -81,8 +81,7 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
     async def _spooled(request: Request) -> tuple[str, int, int, Any]:
         path = place.root / "uploads" / f"{uuid.uuid4().hex}.body"
         try:
-            check_room(place, int(request.headers.get("content-length", 0)), settings.quota)
-            name = await whole(request.stream(), path, settings.largest_upload)
+            name = await uploads.spool(request, path)
             size = path.stat().st_size
             if not size:
                 raise Refused(422, "invalid_request", "The request has no body: an episode's tar.gz belongs there.")
@@ -171,8 +170,7 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
             raise Refused(404, "unknown_model", f"This server trains {', '.join(settings.models)}.")
         path = place.root / "uploads" / f"{uuid.uuid4().hex}.adapter"
         try:
-            check_room(place, int(request.headers.get("content-length", 0)), settings.quota)
-            sent = await whole(request.stream(), path, settings.largest_upload)
+            sent = await uploads.spool(request, path)
 
             def do() -> Adapter:
                 with store.transaction():

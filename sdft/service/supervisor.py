@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -12,6 +13,7 @@ import time
 
 import psutil
 
+from selfsurf.sdft.service import elsewhere
 from selfsurf.sdft.service.place import Place
 from selfsurf.sdft.service.schemas import Job, Problem
 from selfsurf.sdft.service.store import Store
@@ -21,6 +23,10 @@ TURN = 0.3
 """Seconds between two looks."""
 SILENT = 120.0
 """Seconds without a sign of life after which a trainer is ended."""
+ENDING = 30.0
+"""Seconds that trainers have for their last checkpoints once the server ends."""
+ENDING_ELSEWHERE = 2 * elsewhere.ENDING + 30
+"""The same, where nodes of a cluster train: they have so long to write theirs, and these have to be fetched."""
 TRIES = 10
 """How often a job is begun without getting a step further before it has failed."""
 _KEPT_BACK = ("SELFSURF_SERVER_TOKEN",)
@@ -39,7 +45,9 @@ class Supervisor:
 
     def __init__(self, place: Place, store: Store) -> None:
         self._place, self._store = place, store
-        self._most = place.settings().trainings
+        allowed = place.settings()
+        self._most = allowed.trainings
+        self._ending = ENDING if allowed.ray is None else ENDING_ELSEWHERE
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._tries: dict[str, tuple[int, int]] = {}
         self._over = threading.Event()
@@ -53,15 +61,16 @@ class Supervisor:
         """Stop watching; a trainer writes a checkpoint and ends, and its job waits for the next server."""
         self._over.set()
         self._thread.join()
-        for job, pid, _ in self._store.unfinished():
-            if job.status == "running" and pid and self._is_trainer(pid, job.id):
-                os.kill(pid, signal.SIGTERM)
-                try:
-                    psutil.Process(pid).wait(30)
-                except psutil.TimeoutExpired:
-                    os.kill(pid, signal.SIGKILL)  # the job goes on from its last checkpoint
-                except psutil.NoSuchProcess:
-                    continue
+        running = {pid for job, pid, _ in self._store.unfinished() if pid and self._is_trainer(pid, job.id)}
+        starting = {child.pid for child in self._children.values() if child.poll() is None}
+        trainers = []
+        for pid in running | starting:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                trainers.append(psutil.Process(pid))
+                trainers[-1].terminate()
+        for one in psutil.wait_procs(trainers, self._ending)[1]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()  # the job goes on from its last checkpoint
 
     def _watch(self) -> None:
         while not self._over.wait(TURN):

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -22,7 +23,7 @@ from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
 from selfsurf.browser_env.text import one_line
 from selfsurf.sdft.service.adapters import keep, weights_of
 from selfsurf.sdft.service.elsewhere import NodeLost, work_elsewhere
-from selfsurf.sdft.service.place import Place, ServiceSettings
+from selfsurf.sdft.service.place import NoRoom, Place, ServiceSettings
 from selfsurf.sdft.service.schemas import Job, Problem
 from selfsurf.sdft.service.store import Store
 
@@ -83,12 +84,13 @@ def settings_of(job: Job, allowed: ServiceSettings) -> dict[str, Any]:
 
 def work(place: Place, store: Store, job: Job) -> None:
     """Train, from the beginning or the last checkpoint, and keep the adapter."""
+    allowed = place.settings()
+    place.check_room(0, allowed.quota)  # there was some when the job was queued
     from selfsurf.sdft import TrainSettings, train
     from selfsurf.sdft.run.model import load_policy
     from selfsurf.sdft.service import probe
     from selfsurf.sdft.teacher.weights import STUDENT, activate
 
-    allowed = place.settings()
     if job.request.start_from and not weights_of(place, job.request.start_from).is_dir():
         raise ValueError("The adapter to start from is gone.")
     settings = TrainSettings(**settings_of(job, allowed))
@@ -179,9 +181,10 @@ def _problem(error: Exception) -> Problem:
     """Say why a job failed: in full where the message is ours, else by its kind."""
     from selfsurf.agents.model_files import ModelError
 
-    full = isinstance(error, OSError) and "room left" in str(error)
+    full = isinstance(error, NoRoom) or (isinstance(error, OSError) and "room left" in str(error))
     known = isinstance(error, (ValueError, ModelError)) or full
-    message = one_line(str(error))[:500] if known else f"It ended with a {type(error).__name__}: see the server's log."
+    said = str(error.strerror) if isinstance(error, NoRoom) else str(error)
+    message = one_line(said)[:500] if known else f"It ended with a {type(error).__name__}: see the server's log."
     return Problem(type="no_room" if full else "training_failed", message=message, retryable=not known or full)
 
 
@@ -189,7 +192,12 @@ def _beat(place: Place, id: str, over: threading.Event, parent: int | None) -> N
     """Tell that the process lives; end it, with a checkpoint, once its job is to be cancelled or its parent is gone."""
     store = Store(place.database)
     while not over.wait(HEARTBEAT):
-        if store.beat(id) or parent not in (None, os.getppid()):
+        try:
+            ends = store.beat(id)
+        except sqlite3.Error:  # such as a full disk's; the next may be heard
+            logging.getLogger(__name__).exception("A sign of life could not be written.")
+            ends = False
+        if ends or parent not in (None, os.getppid()):
             os.kill(os.getpid(), signal.SIGTERM)
             return
 

@@ -12,9 +12,11 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from starlette.requests import Request
+
 from selfsurf.agents.model_files import file_sha256
 from selfsurf.browser_env.record.checked import CheckedEpisode
-from selfsurf.browser_env.record.episode import EpisodeError
+from selfsurf.browser_env.record.episode import EpisodeError, write_atomically
 from selfsurf.sdft.run.checkpoint_files import discard, publish
 from selfsurf.sdft.service.archive import EPISODE_NAME, ArchiveError, TooLarge, unpack
 from selfsurf.sdft.service.errors import Refused, missing
@@ -92,7 +94,7 @@ class Uploads:
                 raise Refused(
                     409, "wrong_offset", f"The server has {now.offset} bytes: go on from there.", retryable=True
                 )
-            check_room(self._place, length - offset + sum(self._busy.values()), self._settings.quota)
+            self._check_room(length - offset)
             self._busy[upload] = length - offset
             try:
                 await self._write(upload, length, pieces)
@@ -101,6 +103,26 @@ class Uploads:
             return self.progress(upload)
         finally:
             del self._busy[upload]
+
+    async def spool(self, request: Request, path: Path) -> str:
+        """Write a request's whole body into a file; return its SHA-256.
+
+        Args:
+            request: which.
+            path: of the file, in the folder of uploads.
+
+        Raises:
+            Refused: it is too large, or there is no room for it.
+        """
+        most, said = self._settings.largest_upload, request.headers.get("content-length")
+        left = self._settings.quota - self._place.used() - sum(self._busy.values())
+        expected = max(0, min(most, left)) if said is None else min(int(said), most)
+        self._check_room(expected)
+        self._busy[path.stem] = expected
+        try:
+            return await _write_body(request.stream(), path, most, expected if said is None else most)
+        finally:
+            del self._busy[path.stem]
 
     async def _write(self, upload: str, length: int, pieces: AsyncIterator[bytes]) -> None:
         try:
@@ -165,7 +187,7 @@ class Uploads:
         finally:
             shutil.rmtree(made, ignore_errors=True)
         done = Uploaded(upload=upload, offset=part.stat().st_size, episode=episode.id, known=known)
-        self._done(upload).write_text(done.model_copy(update={"known": True}).model_dump_json(), encoding="utf8")
+        write_atomically(self._done(upload), done.model_copy(update={"known": True}).model_dump_json())
         part.unlink()
         return done
 
@@ -211,6 +233,9 @@ class Uploads:
         self._store.forget_episode(id)
         discard(self._place.root / "episodes" / id)
 
+    def _check_room(self, more: int) -> None:
+        check_room(self._place, more + sum(self._busy.values()), self._settings.quota)
+
     def tidy(self) -> None:
         """Remove what has not gone on for a day."""
         for path in (self._place.root / "uploads").iterdir():
@@ -252,11 +277,17 @@ async def _arriving(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def whole(pieces: AsyncIterator[bytes], path: Path, most: int) -> str:
-    """Write a request's whole body into a file; return its SHA-256.
+async def _write_body(pieces: AsyncIterator[bytes], path: Path, most: int, room: int) -> str:
+    """Write a request's body into a file; return its SHA-256.
+
+    Args:
+        pieces: of the body.
+        path: of the file.
+        most: bytes of an archive.
+        room: bytes that are left for it.
 
     Raises:
-        Refused: it is too large.
+        Refused: it is larger than one of these.
     """
     digest, size = hashlib.sha256(), 0
     with path.open("wb") as file:
@@ -264,6 +295,8 @@ async def whole(pieces: AsyncIterator[bytes], path: Path, most: int) -> str:
             size += len(piece)
             if size > most:
                 raise Refused(413, "too_large", f"An archive may have at most {most // 2**20:,} MiB.")
+            if size > room:
+                raise Refused(507, "no_room", "The archive is larger than what is left of the quota.", retryable=True)
             digest.update(piece)
             file.write(piece)
     return digest.hexdigest()

@@ -135,6 +135,22 @@ def cosine(one, other):
     ]),
 )  # fmt: skip
 def test_loss_and_gradient_are_torchs(both, changes):
+    check_that_they_agree(both, changes)
+
+
+def test_rows_that_no_teacher_follows_are_left_out_as_by_torch(both, monkeypatch):
+    def told(_, rows):  # every other row was told an action
+        return [([0], [row.completion_ids[0]]) if place % 2 else ([], []) for place, row in enumerate(rows)]
+
+    monkeypatch.setattr(Batches, "places", told)
+    monkeypatch.setattr(TrainSettings, "teacher_weights", "chosen")  # as where a run goes on from an adapter
+    figures = check_that_they_agree(both, {"min_confidence": 0.1})
+    assert figures["teacher/unheeded"] == 2
+    assert figures["gate/confidence"] > 0
+    assert figures["teacher/base"] == 0, "at the start the average is the untrained model"
+
+
+def check_that_they_agree(both, changes):
     theirs, ours, drawn = both(steps=1, **changes)
     inputs = theirs._prepare_training_batch([])
     expected = theirs.compute_loss(theirs.model, inputs)
@@ -147,6 +163,7 @@ def test_loss_and_gradient_are_torchs(both, changes):
         assert np.abs(np.array(gradient[name]) - one).max() < 1e-4 * np.abs(one).max(), name
     columns = {name: sum(values) / len(values) for name, values in theirs._metrics.items() if name not in FIGURES}
     assert {name: pytest.approx(value, rel=1e-3, abs=1e-6) for name, value in columns.items()} == figures
+    return figures
 
 
 @pytest.mark.slow

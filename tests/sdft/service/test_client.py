@@ -1,8 +1,9 @@
 """What the client makes of addresses, proxies and connections that break."""
 
+import hashlib
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 from selfsurf.sdft.service import client as module
 from selfsurf.sdft.service.archive import ADAPTER_NAME, ArchiveError, pack, unpack
 from selfsurf.sdft.service.client import ServiceClient, ServiceError
+from selfsurf.sdft.service.schemas import Adapter, File
 from tests.sdft.service.conftest import write_episode
 
 
@@ -111,6 +113,42 @@ def test_a_lease_of_a_server_that_is_gone_is_given_up_at_once(server, monkeypatc
         with pytest.raises(KeyboardInterrupt), client.held("shop"):
             raise KeyboardInterrupt
     assert time.monotonic() - began < 10
+
+
+@pytest.fixture
+def adapter(tmp_path, monkeypatch):
+    """An adapter's archive, and what a server says of it."""
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "adapter_model.safetensors").write_bytes(bytes(2000))
+    archive = pack(tmp_path / "made", ADAPTER_NAME, tmp_path / "a.tar.gz").read_bytes()
+    monkeypatch.setattr(ServiceClient, "held", lambda *_: nullcontext())
+    file = File(bytes=len(archive), sha256=hashlib.sha256(archive).hexdigest())
+    return archive, Adapter(name="shop", created=0.0, model="m", files={"peft": file})
+
+
+def test_what_the_server_has_wrong_is_not_fetched_again_and_again(adapter, tmp_path):
+    archive, one = adapter
+    (tmp_path / f".shop.{one.files['peft'].sha256[:16]}.part").write_bytes(b"damaged")
+    with answering(200, {}, bytes(len(archive))) as url, ServiceClient(url, patience=60) as client:
+        began = time.monotonic()
+        with pytest.raises(ServiceError, match="not what the server says it has"):
+            client.download(one, "peft", tmp_path / "shop")
+    assert time.monotonic() - began < 20
+    assert not (tmp_path / "shop").exists()
+
+
+def test_an_adapter_is_not_there_before_all_is_in_its_folder(adapter, tmp_path):
+    archive, one = adapter
+
+    def cut(made):
+        raise KeyboardInterrupt
+
+    with answering(200, {}, archive) as url, ServiceClient(url, patience=0) as client:
+        with pytest.raises(KeyboardInterrupt):
+            client.download(one, "peft", tmp_path / "shop", finish=cut)
+        assert not (tmp_path / "shop").exists()
+        client.download(one, "peft", tmp_path / "shop", finish=lambda made: (made / "origin.json").write_text("{}"))
+    assert {path.name for path in (tmp_path / "shop").iterdir()} == {"adapter_model.safetensors", "origin.json"}
 
 
 def test_an_adapter_may_be_larger_than_an_episode_s_file(tmp_path):

@@ -202,7 +202,6 @@ def test_an_adapter_of_the_real_model_comes_back_and_does_better_on_other_seeds(
     assert after >= before + 8
 
 
-@pytest.mark.slow
 def test_what_can_not_end_well_is_refused_before_anything_is_sent(server, http, tmp_path):
     from selfsurf.sdft.service.client import ServiceClient, ServiceError
     from selfsurf.sdft.service.deploy import deploy as send
@@ -211,8 +210,13 @@ def test_what_can_not_end_well_is_refused_before_anything_is_sent(server, http, 
     episode, before = write_episode(tmp_path / "one", 77), http.get("/episodes").json()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
+    (tmp_path / "earlier").mkdir()
+    (tmp_path / "earlier" / "origin.json").write_text('{"request": "of other episodes", "sha256": "0", "files": {}}')
     with ServiceClient(server.url, patience=0) as client:
-        for out, model, why in (("mine", "smollm2", "holds something else"), ("new", "no-such", "and not no-such")):
+        for out, model, why in (
+            ("mine", "smollm2", "holds something else"), ("earlier", "smollm2", "holds something else"),
+            ("new", "no-such", "and not no-such"),
+        ):  # fmt: skip
             with pytest.raises(ServiceError, match=why):
                 send(client, [episode], "a", tmp_path / out, None, model=(model, model), settings=Hyperparameters())
     assert http.get("/episodes").json() == before

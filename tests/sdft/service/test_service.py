@@ -3,19 +3,20 @@
 import asyncio
 import json
 import os
+import signal
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
-from selfsurf.sdft.service import adapters, supervisor
+from selfsurf.sdft.service import adapters, supervisor, trainer
 from selfsurf.sdft.service.app import make_app, tidy_once
 from selfsurf.sdft.service.archive import EPISODE_NAME, pack
-from selfsurf.sdft.service.place import Place, ServiceSettings
+from selfsurf.sdft.service.place import NoRoom, Place, ServiceSettings
 from selfsurf.sdft.service.schemas import Adapter, Episode, TrainRequest
 from selfsurf.sdft.service.store import Store
-from selfsurf.sdft.service.trainer import take_gpu
 from selfsurf.sdft.service.uploads import Uploads
 from tests.processes import crowd
 from tests.sdft.service.conftest import until, write_episode
@@ -225,6 +226,50 @@ def test_a_job_whose_trainer_dies_before_it_begins_fails_after_some_tries(tmp_pa
     assert [one.data["status"] for one in store.events(job.id, 0)] == ["queued", "failed", "queued", "failed"]
 
 
+def test_a_trainer_that_has_not_begun_ends_with_the_server(tmp_path):
+    place = Place(tmp_path)
+    place.settle(ServiceSettings(models={"tiny": "tiny"}))
+    store = Store(place.database)
+    job = store.add_job(TrainRequest(episodes=(f"ep-{0:032x}",)), "tiny")
+    watching = supervisor.Supervisor(place, store)
+    watching.begin()
+    try:
+        (child,) = until(lambda: [*watching._children.values()])
+    finally:
+        watching.end()
+    assert child.poll() is not None
+    assert store.job(job.id).status == "queued", "it waits for the next server"
+
+
+def test_a_sign_of_life_that_can_not_be_written_is_not_the_last(tmp_path, monkeypatch):
+    beats = iter([sqlite3.OperationalError("disk is full"), sqlite3.OperationalError("locked"), False, True])
+    ended = []
+
+    def beat(*_):
+        if isinstance(one := next(beats), Exception):
+            raise one
+        return one
+
+    monkeypatch.setattr(Store, "beat", beat)
+    monkeypatch.setattr(trainer, "HEARTBEAT", 0.01)
+    monkeypatch.setattr(os, "kill", lambda *given: ended.append(given))
+    trainer._beat(Place(tmp_path), "job", threading.Event(), None)
+    assert ended == [(os.getpid(), signal.SIGTERM)], "the fourth said that the job is cancelled"
+
+
+def test_a_job_for_which_there_is_no_room_left_says_so(tmp_path):
+    place = Place(tmp_path)
+    place.settle(ServiceSettings(models={"tiny": "tiny"}, quota=2**20))
+    store = Store(place.database)
+    job = store.add_job(TrainRequest(episodes=(f"ep-{0:032x}",)), "tiny")  # there was room then
+    (tmp_path / "episodes" / "large").write_bytes(bytes(2**20))
+    with pytest.raises(NoRoom) as raised:
+        trainer.work(place, store, job)
+    problem = trainer._problem(raised.value)
+    assert (problem.type, problem.retryable) == ("no_room", True)
+    assert problem.message.startswith("The server's quota is used up")
+
+
 def test_the_schema_says_that_a_token_is_wanted_where_one_is(tmp_path):
     settings = ServiceSettings(models={"tiny": "tiny"})
     told = make_app(tmp_path, settings, ["the-right-token-of-the-test"]).openapi()
@@ -315,5 +360,5 @@ def test_trainers_side_by_side_take_a_gpu_each(monkeypatch, tmp_path, turn, visi
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    take_gpu(turn, tmp_path)
+    trainer.take_gpu(turn, tmp_path)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == taken

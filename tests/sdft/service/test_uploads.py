@@ -5,14 +5,17 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import shutil
 import tarfile
 import time
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
 from selfsurf.scripts.cli import app
+from selfsurf.sdft.service.app import make_app
 from selfsurf.sdft.service.archive import BROUGHT_NAME, EPISODE_NAME, ArchiveError, pack, unpack
 from selfsurf.sdft.service.client import ServiceClient, episode_id
 from selfsurf.sdft.service.errors import Refused
@@ -20,6 +23,8 @@ from selfsurf.sdft.service.place import Place, ServiceSettings
 from selfsurf.sdft.service.store import Store
 from selfsurf.sdft.service.uploads import Uploads
 from tests.sdft.service.conftest import write_episode
+
+JSON = {"content-type": "application/json"}
 
 
 def sent(http, archive, **headers):
@@ -189,6 +194,10 @@ def test_what_is_too_large_is_refused_before_it_is_read(http):
     answer = http.post("/upload_trajectory", content=b"x", headers={"upload-id": "0" * 64, "upload-length": str(2**40)})
     assert (answer.status_code, answer.json()["type"]) == (413, "too_large")
     assert http.post("/train", content=b"x" * (2**20 + 1)).status_code == 413
+    unsaid = http.post("/train", content=iter([b"x" * 2**19] * 3))
+    assert (unsaid.status_code, unsaid.json()["type"]) == (413, "too_large")
+    known = http.post("/train", content=iter([b'{"episodes": ["ep-', b"0" * 32, b'"]}']), headers=JSON)
+    assert (known.status_code, known.json()["type"]) == (404, "not_found"), "what comes in parts is read, too"
 
 
 def test_a_full_disk_is_said_and_the_upload_stays(http, server, tmp_path, monkeypatch):
@@ -235,6 +244,27 @@ def test_what_is_still_arriving_counts_for_the_quota(uploads):
 
     asyncio.run(all_at_once())
     assert refused == [(507, "no_room")] * 4
+
+
+def test_what_does_not_say_how_long_it_is_gets_no_more_than_is_left(tmp_path):
+    place = Place(tmp_path / "service")
+    asked = make_app(place.root, ServiceSettings(models={"m": "m"}, quota=2 * 2**20))
+    taken = []
+
+    async def endless():
+        for number in range(40):
+            taken.append(number)
+            yield os.urandom(2**18)
+
+    async def ask():
+        transport = httpx.ASGITransport(asked, client=("127.0.0.1", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            return await http.post("/adapters/import", params={"name": "large"}, content=endless())
+
+    answer = asyncio.run(ask())
+    assert (answer.status_code, answer.json()["type"], answer.json()["retryable"]) == (507, "no_room", True)
+    assert len(taken) < 10
+    assert not [*(place.root / "uploads").iterdir()]
 
 
 def test_who_sends_nothing_keeps_nobody_from_sending(uploads, monkeypatch):
