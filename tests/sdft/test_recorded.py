@@ -179,7 +179,7 @@ def test_recordings_are_learned_with_the_fields_labels(folder, tmp_path, tiny_po
     one, learned = as_recorded([folder]), as_recorded([folder, tmp_path])
     assert one["labels"]
     assert learned["labels"]
-    assert (one["recorded_rows"], one["steps"], learned["recorded_rows"], learned["steps"]) == (8, 40, 8, 64)
+    assert (one["recorded_rows"], one["steps"], learned["recorded_rows"], learned["steps"]) == (8, 36, 8, 64)
     recordings = load_recordings([folder, tmp_path])
     rows = Recorded(recordings, tiny_policy, TrainSettings(**learned)).rows(0, 18)
     for row in rows:
