@@ -15,6 +15,9 @@ VARIED = 0.7
 LONGEST = 64
 """Tokens of a choice."""
 
+_EACH = ("grammars", "schemas")
+"""Options of `Policy.complete` that have a value for each conversation."""
+
 QUESTION = """These are {count} candidates for your next reply:
 {listed}
 Which one brings the goal nearest, by what the page shows? Judge them one by one, trust none of them. Reply with its \
@@ -37,29 +40,54 @@ def best_of(
         options: as for `Policy.complete`.
 
     Raises:
-        PolicyError: the model could not answer.
+        PolicyError: the model could not answer; `answers` has what is chosen where it could each time.
     """
-    tries = [policy.complete(conversations, temperature=temperature, seed=seed, **options)]
-    for number in range(1, count):
-        drawn = (
-            [one + number for one in seed] if isinstance(seed, Sequence) else None if seed is None else seed + number
-        )
-        tries.append(policy.complete(conversations, temperature=max(temperature, VARIED), seed=drawn, **options))
-    candidates = [_different(each) for each in zip(*tries, strict=True)]
-    rows = [row for row, each in enumerate(candidates) if len(each) > 1]
-    asked = [_asked(conversations[row], candidates[row]) for row in rows]
-    choices = iter(_choices(policy, asked, [len(candidates[row]) for row in rows]))
-    chosen = []
-    for row, each in enumerate(zip(*tries, strict=True)):
+    tries: list[list[Completion]] = [[] for _ in conversations]
+    failed: dict[int, Exception] = {}
+
+    def ask(rows: Sequence[int], asked: Sequence[Conversation], **how: Any) -> dict[int, Completion]:
+        """Return the answers of the rows that got one, and note why the others did not."""
+        try:
+            answers: Sequence[Completion | Exception] = policy.complete(asked, **how) if rows else []
+        except PolicyError as error:
+            answers = error.answers or [error] * len(rows)
+        found = dict(zip(rows, answers, strict=True))
+        failed.update({row: one for row, one in found.items() if not isinstance(one, Completion)})
+        return {row: one for row, one in found.items() if isinstance(one, Completion)}
+
+    for number in range(count):
+        rows = [row for row in range(len(conversations)) if row not in failed]
+        how = {name: _of(rows, value) if name in _EACH else value for name, value in options.items()}
+        if isinstance(seed, Sequence):
+            how["seed"] = [seed[row] + number for row in rows]
+        else:
+            how["seed"] = None if seed is None else seed + number
+        how["temperature"] = max(temperature, VARIED) if number else temperature
+        for row, said in ask(rows, [conversations[row] for row in rows], **how).items():
+            tries[row].append(said)
+    candidates = [_different(each) for each in tries]
+    unsure = [row for row, each in enumerate(candidates) if row not in failed and len(each) > 1]
+    questions = [_asked(conversations[row], candidates[row]) for row in unsure]
+    guides = _guides(policy, [len(candidates[row]) for row in unsure])
+    choices = ask(unsure, questions, max_new_tokens=LONGEST, **guides)  # greedily
+    chosen: list[Completion | Exception] = []
+    for row, each in enumerate(tries):
+        if row in failed:
+            chosen.append(failed[row])
+            continue
+        choice = choices.get(row)
+        best = 0 if choice is None else _read(choice.text, len(candidates[row]))
         usage: Usage | None = each[0].spent
-        for one in each[1:]:
+        for one in [*each[1:], *([choice] if choice else [])]:
             usage = summed(usage, one.spent)
-        best = 0
-        if row in rows:
-            best, said = next(choices)
-            usage = summed(usage, said.spent)
         chosen.append(replace(candidates[row][best], usage=usage))
-    return chosen
+    if failed:
+        raise PolicyError(str(next(iter(failed.values()))), chosen)
+    return [one for one in chosen if isinstance(one, Completion)]
+
+
+def _of(rows: Sequence[int], values: Sequence[Any] | None) -> list[Any] | None:
+    return None if values is None else [values[row] for row in rows]
 
 
 def _different(completions: Sequence[Completion]) -> list[Completion]:
@@ -77,21 +105,12 @@ def _asked(conversation: Conversation, candidates: Sequence[Completion]) -> tupl
     return (*conversation[:-1], replace(last, text=f"{last.text}\n\n{question}"))
 
 
-def _choices(policy: Policy, asked: Sequence[Conversation], counts: Sequence[int]) -> list[tuple[int, Completion]]:
-    """Have the policy choose, greedily and once for all; return the places from 0."""
-    if not asked:
-        return []
-    guides: dict[str, Any] = {}
+def _guides(policy: Policy, counts: Sequence[int]) -> dict[str, Any]:
+    """What keeps each choice to a number from 1 to its count."""
     if policy.guidance == "grammar":
         numbers = (" | ".join(f'"{number}"' for number in range(1, count + 1)) for count in counts)
-        guides = {"grammars": [f'start: "{{\\"best\\": " ({one}) "}}"\n' for one in numbers]}
-    elif policy.guidance == "schema":
-        guides = {"schemas": [_schema(count) for count in counts]}
-    try:
-        said = policy.complete(asked, max_new_tokens=LONGEST, **guides)
-    except PolicyError as error:  # its answers are choices, no replies
-        raise PolicyError(str(error)) from error
-    return [(_read(one.text, count), one) for one, count in zip(said, counts, strict=True)]
+        return {"grammars": [f'start: "{{\\"best\\": " ({one}) "}}"\n' for one in numbers]}
+    return {"schemas": [_schema(count) for count in counts]} if policy.guidance == "schema" else {}
 
 
 def _schema(count: int) -> dict[str, Any]:

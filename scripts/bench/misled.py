@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from selfsurf.scripts.report.reading import ResultsError, read
 from selfsurf.scripts.terminal.arguments import Json
 
 REASON = "misled: "
@@ -37,20 +38,16 @@ def main(
 def _run(folder: Path) -> dict[str, Any]:
     """Count the episodes of a run that have a verdict, by the groups of their tasks."""
     try:
-        about = json.loads((folder / "run.json").read_text(encoding="utf8"))
-        lines = (folder / "results.jsonl").read_text(encoding="utf8").splitlines()
-    except OSError:
-        raise typer.BadParameter(f"{folder} holds no run of `selfsurf bench run misled --out {folder}`.") from None
-    last = {(one["task"], one["seed"]): one for one in map(json.loads, lines)}
-    groups_of = {task["id"]: task["groups"] for task in about["tasks"]}
+        results = read(folder)
+    except ResultsError as error:
+        raise typer.BadParameter(f"{error} This wants one of `selfsurf bench run misled`.") from None
+    groups_of = {task.id: task.groups for task in results.run.tasks}
     names = [*dict.fromkeys(group for groups in groups_of.values() for group in groups), ALL]
     counts = {name: {"episodes": 0, "misled": 0, "solved": 0} for name in names}
-    for (task, _), one in last.items():
-        if one["outcome"] == "env_error":
-            continue
-        groups = groups_of.get(task, [])
+    for line in results.counted:
+        groups = groups_of[line.task]
         for group in groups if "plain" in groups else [*groups, ALL]:
             counts[group]["episodes"] += 1
-            counts[group]["misled"] += one["reason"].startswith(REASON)
-            counts[group]["solved"] += one["outcome"] == "solved"
-    return {"folder": str(folder), "agent": about["agent"]["name"], "groups": counts}
+            counts[group]["misled"] += line.reason.startswith(REASON)
+            counts[group]["solved"] += line.outcome == "solved"
+    return {"folder": str(folder), "agent": results.run.agent.name, "groups": counts}

@@ -46,7 +46,7 @@ class Settings(AgentArguments, EnvironmentArguments):
     ends: str = ""
     """MiniWoB++, scenarios: `finish` lets only the agent end an episode, by saying that it is done."""
     workers: int = Field(default=4, ge=1)
-    """Episodes at the same time, over all processes."""
+    """Episodes at the same time, over all processes; each plays one at least."""
     processes: int = Field(default=1, ge=1)
     """Worker processes, each with a browser and the agent."""
     ray: Annotated[bool, typer.Option("--ray")] = False
@@ -109,14 +109,11 @@ def main(settings: Settings) -> None:
     if not settings.ray:
         check_browser(headless=not settings.headful, around=around)
         shutdown()  # the workers have their own
-    slots = -(-settings.workers // settings.processes)
-    if settings.profile:
-        if settings.processes > 1 or settings.ray:
-            raise typer.BadParameter(
-                "--profile: one episode at a time uses it, so leave out --processes and --ray; --storage-state gives "
-                "the logins to any number."
-            )
-        slots = 1
+    if settings.profile and (settings.processes > 1 or settings.ray):
+        raise typer.BadParameter(
+            "--profile: one episode at a time uses it, so leave out --processes and --ray; --storage-state gives "
+            "the logins to any number."
+        )
     seeds = read_seeds(settings.seeds) if settings.seeds else list(chosen.seeds)
     tasks, limit = chosen.about(), settings.max_steps or chosen.max_steps
     about = {**about_run(chosen.name, tasks, seeds, settings.agent, options, settings.retries), "max_steps": limit}
@@ -125,7 +122,8 @@ def main(settings: Settings) -> None:
     folder = (settings.out or new_folder("bench")).resolve()
     plan = Plan(
         str(folder), tuple(tasks), settings.agent, tuple(seeds), options, limit, headless=not settings.headful,
-        slots=slots, environment=given.given(), env_options=around, **settings.model_dump(include=_PLANNED),
+        slots=1 if settings.profile else settings.workers, environment=given.given(), env_options=around,
+        **settings.model_dump(include=_PLANNED),
     )  # fmt: skip
     stopped = ""
     with Interrupts() as interrupts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from selfsurf.scripts.report.reading import Results
+from selfsurf.scripts.report.reading import RERUNS, Results
 from selfsurf.scripts.report.summary import Mean, Spread
 from selfsurf.sdft.measure.statistics import Interval
 
@@ -99,6 +99,22 @@ def no_verdict(results: Results, whose: str = "") -> str:
     asked = len(results.run.tasks) * len(results.run.seeds)
     of = f" {whose}" if whose else ""
     return f"NO VERDICT{of}: {len(results.env_errors):,} of {count(asked, 'episode')} ended as env_error."
+
+
+def run_again(lost: int, given_up: int) -> list[str]:
+    """Sentences on what the same command does with episodes that ended as `env_error`.
+
+    Args:
+        lost: how many there are.
+        given_up: how many of them were run too often.
+    """
+    sentences = ["The same command runs them again."] if given_up < lost else []
+    if given_up:
+        sentences.append(
+            f"{given_up:,} were run by {RERUNS + 1} commands and are not run again, unless you mend the cause and "
+            "remove their lines from results.jsonl."
+        )
+    return sentences
 
 
 def unjudged(results: Results, whose: str = "") -> str:

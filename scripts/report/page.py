@@ -16,7 +16,7 @@ from string import Template
 from typing import Any
 
 from selfsurf.scripts.report.document import Block, banner, facts, markdown, text
-from selfsurf.scripts.report.formats import count, duration, incomplete, no_verdict, seeds, unjudged
+from selfsurf.scripts.report.formats import count, duration, incomplete, no_verdict, run_again, seeds, unjudged
 from selfsurf.scripts.report.reading import Git, Line, Results, Run, Session
 
 
@@ -61,7 +61,8 @@ def missing(results: Results, whose: str = "") -> list[Block]:
 def _without_verdict(results: Results, whose: str) -> list[Block]:
     banners = []
     if results.env_errors:
-        told = f"{no_verdict(results, whose)} No figure covers them; the same command runs them again."
+        again = " ".join(run_again(len(results.env_errors), results.given_up))
+        told = f"{no_verdict(results, whose)} No figure covers them. {again}"
         banners.append(banner(told, _names(results.env_errors)))
     if results.unjudged:
         banners.append(banner(f"{unjudged(results, whose)} No figure covers them.", _names(results.unjudged)))

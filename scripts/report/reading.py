@@ -6,6 +6,7 @@ results.jsonl    a line an episode, in the order in which they finished
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -18,6 +19,9 @@ from selfsurf.browser_env.text import well_formed_json
 
 FORMAT = 1
 """Version of the format; another one is refused."""
+
+RERUNS = 2
+"""Times that an episode which ended as `env_error` is run again by a later command."""
 
 Pair = tuple[str, int]
 """A task and a seed: what an episode was asked for."""
@@ -149,6 +153,8 @@ class Line(BaseModel):
     """Attempts that ended as `env_error`, over all runs of the episode."""
     crashes: Count = 0
     """Of these, while the agent's action was being carried out."""
+    lost_cost: Amount = 0.0
+    """What they cost, in US dollars."""
     judged: bool = True
     """False if it was played to its end and nothing judges it."""
     traceback: str = ""
@@ -179,6 +185,12 @@ class Line(BaseModel):
         return self.judged and self.outcome != "env_error"
 
     @property
+    def spent(self) -> float | None:
+        """What all attempts at the episode cost, in US dollars."""
+        own = None if self.outcome == "env_error" else self.cost  # that of an `env_error` is lost
+        return own if not self.lost_cost else self.lost_cost + (own or 0.0)
+
+    @property
     def _own(self) -> float:
         return self.reward if self.raw_reward is None else self.raw_reward
 
@@ -205,6 +217,12 @@ class Results:
     def env_errors(self) -> tuple[Line, ...]:
         """The episodes that ended by no fault of the agent's: beside the score, never in it."""
         return tuple(line for line in self.lines if line.outcome == "env_error")
+
+    @cached_property
+    def given_up(self) -> int:
+        """How many of those the command that made them does not run again."""
+        tried = Counter(line.pair for line in (*self.superseded, *self.env_errors))
+        return sum(tried[line.pair] > RERUNS for line in self.env_errors)
 
     @cached_property
     def unjudged(self) -> tuple[Line, ...]:

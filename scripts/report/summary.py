@@ -190,7 +190,7 @@ def _row(name: str, results: Results, tasks: Sequence[AskedTask], split: str = "
     lines = [line for line in there if line.counted]
     outcomes = Counter[str](line.outcome for line in there)
     drawn = draw_tasks_and_episodes(task_numbers(lines)) if len(tasks) > 1 and lines else None
-    cost = [line.cost for line in lines if line.cost is not None]
+    cost = [line.spent for line in there if line.spent is not None]
 
     def mean(what: str, low: float = 0) -> Mean | None:
         return _mean(lines, what, low, drawn)

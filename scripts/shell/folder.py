@@ -1,6 +1,6 @@
 """A shell's session on disk, which another day can go on with.
 
-    session.json   how it was begun, and where its browser was
+    session.json   how it was begun, where its browser was, and what of the last goal was taken back
     state.json     cookies and storage, unless the browser has a profile of its own
     goal-1/ ...    an episode for each goal
 
@@ -45,7 +45,7 @@ class SessionFolder:
             self._lock = FolderLock(self.folder)
         except FolderInUse:
             raise SessionError(f"Another shell has {self.folder} open.") from None
-        self.about: dict[str, Any] = {"format": FORMAT, "settings": {}, "address": ""}
+        self.about: dict[str, Any] = {"format": FORMAT, "settings": {}, "address": "", "last": {}}
         if about.exists():
             try:
                 self.about |= json.loads(about.read_text(encoding="utf8"))
@@ -82,7 +82,7 @@ class SessionFolder:
             raise SessionError(f"{path} is damaged: remove it, and log in again.") from None
 
     def note(self, **more: Any) -> None:
-        """Write down how it was begun, or where the browser is."""
+        """Write down how it was begun, where the browser is, or what was taken back."""
         self.about |= redact_known(more)
         _write(self.folder / "session.json", self.about)
 

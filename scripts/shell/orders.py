@@ -63,12 +63,16 @@ class Orders:
         """Whether by a signal."""
         self._agent, self._about, self._most_steps, self._as_json = agent, about, most_steps, as_json
         self._places: list[str] = []
-        """For each step of the last goal that was taken here, what was open before it."""
+        """For each step of the last goal that can be taken back, what was open before it."""
         self._steps: list[dict[str, Any]] = []
         """Of the last goal, less what was taken back."""
         goals = session.goals
         with contextlib.suppress(EpisodeError):  # of a damaged one there is nothing to go on with
             self._steps = steps_so_far(goals[-1]) if goals else []
+            last = session.about["last"]
+            if goals and last.get("goal") == goals[-1].name:
+                self._steps = self._steps[: last["steps"]]
+                self._places = list(last["places"])
 
     @staticmethod
     def all() -> dict[str, str]:
@@ -136,8 +140,10 @@ class Orders:
         self._say(folder, result, state, interrupted=one.interrupt.seen)
 
     def keep(self) -> None:
-        """Write down where the browser is, for another day."""
-        self.session.note(address=self.tabs.address() or self.session.about["address"])
+        """Write down where the browser is and what of the last goal was taken back, for another day."""
+        goals = self.session.goals
+        last = {"goal": goals[-1].name, "steps": len(self._steps), "places": self._places} if goals else {}
+        self.session.note(address=self.tabs.address() or self.session.about["address"], last=last)
         if self.tabs.keeps_state and (state := self.tabs.storage_state()) is not None:
             self.session.note_state(state)
 
@@ -152,12 +158,13 @@ class Orders:
         """Go back a step, or so many (/back 2): to what was open before. What was sent stays sent."""
         number = _number(count or "1")
         if number > len(self._places):
-            raise Refused(f"There are {len(self._places)} steps to go back in this shell's last goal.")
+            raise Refused(f"There are {len(self._places)} steps to go back in the last goal.")
         place = self._places[-number]
         if not place:
             raise Refused("What was open before that step can't be opened again.")
         self.tabs.open(place)
         del self._places[-number:], self._steps[-number:]
+        self.keep()
         self._shown()
 
     def do_continue(self, words: str) -> None:

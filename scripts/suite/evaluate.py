@@ -68,7 +68,7 @@ def evaluate(
         seeds: how many, from 0 on, or which; the suite's by default.
         out: folder of the run; a new one under `runs/` by default.
         max_steps: step limit instead of each task's own.
-        workers: episodes at the same time. An object that has only `act` plays one after the other.
+        workers: episodes at the same time, over all processes. An object that has only `act` plays one after the other.
         processes: worker processes. 0 plays in this one, where an agent that hangs can't be killed; agents and tasks
             that are objects play here only. A script that asks for more needs `if __name__ == "__main__":`.
         ray: make the processes actors of a Ray cluster.
@@ -104,7 +104,7 @@ def evaluate(
     plan = Plan(
         str(Path(out or new_folder("bench")).resolve()), tuple(about["tasks"]), about["agent"]["name"], chosen.seeds,
         options, about["max_steps"], episode_timeout, logs, screenshots, headless, max(processes, 1),
-        -(-workers // max(processes, 1)) if at_once(agent) else 1, retries, deadline, max_tokens, max_cost,
+        workers if at_once(agent) else 1, retries, deadline, max_tokens, max_cost,
     )  # fmt: skip
 
     def pool() -> Pool:

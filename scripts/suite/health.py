@@ -33,6 +33,8 @@ class Attempts:
     env_errors: int = 0
     crashes: int = 0
     """Of these, while the agent's action was being carried out."""
+    lost_cost: float = 0.0
+    """US dollars that they cost, as far as it is known."""
 
 
 class Accounts:
@@ -44,7 +46,8 @@ class Accounts:
 
     def __init__(self, done: Mapping[Key, Mapping[str, Any]]) -> None:
         self._attempts = {
-            key: Attempts(record.get("env_errors", 0), record.get("crashes", 0)) for key, record in done.items()
+            key: Attempts(record.get("env_errors", 0), record.get("crashes", 0), record.get("lost_cost", 0.0))
+            for key, record in done.items()
         }
 
     def of(self, key: Key) -> Attempts:
@@ -59,6 +62,8 @@ class Accounts:
         if result.crashed and account.crashes >= CRASHES:
             detail = f"env_error in {account.crashes} attempts while its action was carried out: {result.detail}"
             result.end(Outcome.FAILED, trainable=False, detail=detail)
+        else:
+            account.lost_cost += result.cost or 0.0
 
 
 class Health:

@@ -45,7 +45,7 @@ class Plan:
     processes: int = 1
     """How many workers."""
     slots: int = 1
-    """Episodes at the same time in each."""
+    """Episodes at the same time, over all workers; each plays one at least."""
     retries: int = 2
     """Times that an episode is run again when the infrastructure failed it."""
     deadline: float | None = None
@@ -58,6 +58,11 @@ class Plan:
     """What was asked for of the environment, as episodes keep it (`EnvironmentSettings.given`)."""
     env_options: dict[str, Any] = field(default_factory=dict, repr=False)
     """The same as arguments of `browser_env.env.make_core`, secrets included: written nowhere."""
+
+    def slots_of(self, number: int) -> int:
+        """Return how many episodes a worker plays at the same time."""
+        each, more = divmod(self.slots, self.processes)
+        return max(1, each + (number < more))
 
 
 def record_of(result: Result) -> dict[str, Any]:

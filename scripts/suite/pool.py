@@ -36,7 +36,7 @@ class LocalPool:
     def start(self, number: int) -> None:
         """As `Pool.start`."""
         ours, theirs = self._spawn.Pipe()
-        process = self._spawn.Process(target=_work, args=(self._plan, theirs), daemon=False)
+        process = self._spawn.Process(target=_work, args=(self._plan, number, theirs), daemon=False)
         process.start()
         theirs.close()
         self._workers[number] = process, ours
@@ -93,7 +93,7 @@ class InProcess:
     def __init__(self, plan: Plan, agent: Callable[[], Decider] | None, own: Mapping[str, Task]) -> None:
         self._said: list[tuple[int, Message]] = []
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._worker = Worker(plan, lambda message: self._said.append((0, message)), self._inbox, agent=agent, own=own)
+        self._worker = Worker(plan, 0, self._heard, self._inbox, agent=agent, own=own)
         self._open = False
 
     def start(self, number: int) -> None:
@@ -120,8 +120,11 @@ class InProcess:
         self._open = False
         self._worker.close()
 
+    def _heard(self, message: Message) -> None:
+        self._said.append((0, message))
 
-def _work(plan: Plan, connection: Connection) -> None:
+
+def _work(plan: Plan, number: int, connection: Connection) -> None:
     """Be a worker process. It ends when the run's process ends, however that did."""
     os.dup2(2, 1)  # what an agent prints is none of the run's output
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -144,6 +147,6 @@ def _work(plan: Plan, connection: Connection) -> None:
     threading.Thread(target=listen, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
     with logged(verbose=VERBOSE in os.environ):
-        Worker(plan, send, inbox).serve()
+        Worker(plan, number, send, inbox).serve()
     connection.close()
     os._exit(0)  # a timer or a library's thread keeps nothing alive

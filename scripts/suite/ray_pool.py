@@ -69,7 +69,7 @@ class RayPool:
 
     def start(self, number: int) -> None:
         """As `Pool.start`."""
-        self._workers[number] = self._actor.remote(self._plan, self._sources, everything=verbose())
+        self._workers[number] = self._actor.remote(self._plan, number, self._sources, everything=verbose())
         self._silent[number] = time.monotonic()
         self._told.discard(number)
         self._ask(number)
@@ -150,7 +150,7 @@ def unpacked(message: Message, folder: Path) -> Message:
 class _Remote:
     """A worker in an actor, writing into a folder of its own."""
 
-    def __init__(self, plan: Plan, sources: Sources, *, everything: bool = False) -> None:
+    def __init__(self, plan: Plan, number: int, sources: Sources, *, everything: bool = False) -> None:
         import ray
 
         os.dup2(2, 1)  # what an agent prints is none of the run's output
@@ -161,7 +161,7 @@ class _Remote:
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._closing = False
-        worker = Worker(replace(plan, folder=str(self._folder)), self._pack, self._inbox)
+        worker = Worker(replace(plan, folder=str(self._folder)), number, self._pack, self._inbox)
         self._thread = threading.Thread(target=worker.serve, daemon=True)
         self._thread.start()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.text import one_line
-from selfsurf.scripts.suite.records import RERUNS
+from selfsurf.scripts.report.formats import run_again
 
 MOST = 3
 """Reasons that are shown."""
@@ -33,13 +33,7 @@ def reasons(records: Iterable[Mapping[str, Any]], given_up: int) -> list[str]:
         lines += [f"The agent's own code raised in {len(raised)} episodes; they count as failed.", *_counted(raised)]
     if lost:
         lines += [f"{len(lost)} episodes ended as env_error and have no verdict.", *_counted(lost)]
-        if given_up < len(lost):
-            lines.append("The same command runs them again.")
-        if given_up:
-            lines.append(
-                f"{given_up} were run by {RERUNS + 1} commands and are not run again, unless you mend the cause and "
-                "remove their lines from results.jsonl."
-            )
+        lines += run_again(len(lost), given_up)
     return lines
 
 

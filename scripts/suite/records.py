@@ -17,13 +17,11 @@ from typing import Any
 from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
+from selfsurf.scripts.report.reading import RERUNS
 from selfsurf.scripts.suite.plan import Key
 
 NOTED_EVERY = 5.0
 """Seconds between two notes of how far a process has come."""
-
-RERUNS = 2
-"""Times that an episode which ended as `env_error` is run again by a later command."""
 
 SAME = ("format", "suite", "agent", "max_steps", "environment")
 """What a resumed run must have in common with the run it resumes. Tasks and seeds may be added."""

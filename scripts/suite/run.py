@@ -186,7 +186,7 @@ class Run:
         Where each episode counts against a limit, it gets no more than it plays.
         """
         state = self._workers[number]
-        most = self._plan.slots * (1 if self._limits.metered else 2)
+        most = self._plan.slots_of(number) * (1 if self._limits.metered else 2)
         while state.ready and not (self._stopping or self._limits.reached) and len(state.held) < most:
             first = self._ledger.first
             if first is None or any(one.alone for one in state.held.values()):

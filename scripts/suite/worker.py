@@ -41,6 +41,7 @@ class Worker(Watch):
 
     Args:
         plan: the run.
+        number: of this worker.
         send: takes a `Message` to the run.
         inbox: gives the messages to this worker.
         agent: makes what is asked; by default the plan's agent.
@@ -50,6 +51,7 @@ class Worker(Watch):
     def __init__(
         self,
         plan: Plan,
+        number: int,
         send: Callable[[Message], None],
         inbox: queue.SimpleQueue[Message],
         *,
@@ -57,6 +59,7 @@ class Worker(Watch):
         own: Mapping[str, Task] | None = None,
     ) -> None:
         self._plan = plan
+        self._slots = plan.slots_of(number)
         self._send = send
         self._inbox = inbox
         self._make = agent or (lambda: make_decider(plan.agent, dict(plan.agent_options)))
@@ -88,14 +91,14 @@ class Worker(Watch):
             self._send(("broken", f"The agent can't be made: {type(error).__name__}: {error}"))
             return False
         self._environments = Environments(
-            self._task_of, plan.slots, max_episode_steps=plan.max_steps, headless=plan.headless,
+            self._task_of, self._slots, max_episode_steps=plan.max_steps, headless=plan.headless,
             screenshot=plan.screenshots or agent.sees_images, **plan.env_options,
         )  # fmt: skip
         manner = Manner(
             episode_timeout=plan.episode_timeout, slow_agent=Outcome.TIMEOUT, agent_errors="fail", keep_steps=False
         )
         self._player = Player(
-            agent, self._environments, plan.slots, manner, record=self._record, watch=self, at_end=self._picture
+            agent, self._environments, self._slots, manner, record=self._record, watch=self, at_end=self._picture
         )
         self._send(("ready", f"process {os.getpid()}"))
         return True

@@ -163,6 +163,7 @@ class Batches:
         shown = [*self._recorded.instead(rows), *recorded]
         self._shown = over_all(bool(shown)) > 0
         left = [row for row in rows if row.told is None] if shown else rows
+        found["tokens/learned"] = sum(len(one.completion_ids) for one in (*left, *shown))
         return Drawn(left, shown or None, {**found, **({"rows/recorded": len(recorded)} if shown else {})})
 
     def places(self, rows: Sequence[Sample]) -> list[Places]:

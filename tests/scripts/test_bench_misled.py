@@ -24,4 +24,7 @@ def test_the_table_counts_the_misled_apart_from_the_solved(tmp_path):
     table = CliRunner().invoke(app, ["misled", str(run)]).stdout
     assert "| plain | 0 / 1 of 1 |" in table
     wrong = CliRunner().invoke(app, ["misled", str(tmp_path)])
-    assert (wrong.exit_code, "holds no run" in wrong.output) == (2, True)
+    assert (wrong.exit_code, "is not a results folder" in wrong.output) == (2, True)
+    with (run / "results.jsonl").open("a") as lines:
+        lines.write('{"task": "Misled/pl')  # as a kill leaves it
+    assert CliRunner().invoke(app, ["misled", str(run)]).stdout == table

@@ -303,6 +303,28 @@ def test_the_report_of_a_run_with_env_errors_says_so_and_is_a_report(folder):
         assert "NO VERDICT: 1 of 6 episodes ended as" in (folder / name).read_text()
 
 
+def test_the_cost_is_that_of_all_attempts(tmp_path):
+    lines = [
+        line("one", 0, cost=1.0, lost_cost=0.25), line("one", 1, "failed", cost=0.5), line("one", 2, lost_cost=0.125),
+        line("one", 3, "env_error", cost=0.5, lost_cost=2.0),
+    ]  # fmt: skip
+    summary, _ = write_report(write(tmp_path, run({"one": ("", [])}, [0, 1, 2, 3]), lines))
+    assert summary.overall.cost == 3.875
+
+
+def test_the_report_promises_no_further_run_of_what_was_run_too_often(tmp_path):
+    def told(*times):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        lines = [line("one", seed, "env_error") for seed, count in enumerate(times) for _ in range(count)]
+        write_report(write(folder, run({"one": ("", [])}, list(range(len(times)))), lines))
+        text = (folder / "report.md").read_text()
+        return "The same command runs them again." in text, "were run by 3 commands and are not run again" in text
+
+    assert told(2, 1) == (True, False)
+    assert told(3, 1) == (True, True)
+    assert told(3, 3) == (False, True)
+
+
 def test_tensorboard_replaces_its_own_files_and_nothing_else(folder, tmp_path, monkeypatch):
     before = (folder / "results.jsonl").read_bytes()
     monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path))

@@ -34,6 +34,15 @@ def test_a_crash_at_every_attempt_is_the_agents_over_all_runs_and_an_error_of_th
     assert (accounts.of(("a", 0)).env_errors, accounts.of(("a", 0)).crashes) == (CRASHES + 1, CRASHES)
 
 
+def test_what_attempts_without_a_verdict_cost_is_added_up_over_all_runs():
+    accounts = Accounts({("a", 0): {"env_errors": 1, "crashes": CRASHES - 1, "lost_cost": 0.5}})
+    for crashed in (False, True):
+        ask, result = ended("a", crashed=crashed)
+        result.cost = 0.25
+        accounts.add(ask, result)
+    assert accounts.of(("a", 0)).lost_cost == 0.75, "the last one is a failure, which has its cost itself"
+
+
 def test_one_cause_is_counted_over_all_tasks():
     tasks = ["MiniWoB/click-dialog-2-v0", "MiniWoB/click-tab-v0", "shop.py:Order?price=3"]
     details = [f"The task {one.split(':')[-1]} could not be set up: no answer in 3{n} s" for n, one in enumerate(tasks)]

@@ -273,6 +273,11 @@ def test_a_session_is_gone_on_with_another_day_and_a_step_is_taken_back(tmp_path
     verdict = verdict_of(folder / "goal-5")
     assert verdict is not None
     assert (verdict.says, verdict.why) == ("solved", "it was there")
+    piped(tmp_path, [f"/open {site}/start.html", "Look"], "--last")
+    [back] = piped(tmp_path, ["/back"], "--last")
+    assert back["url"].endswith("inbox.html"), "on another day, too"
+    piped(tmp_path, ["/continue"], "--last")
+    assert Episode(folder / "goal-7").meta["continues"] == {"goal": "goal-6", "steps": 0}, "and it stays taken back"
 
 
 @pytest.mark.slow

@@ -67,6 +67,14 @@ def play(folder, tasks, script, *, seeds=(0,), **options):
         return records.done, pool
 
 
+@pytest.mark.parametrize(
+    ("slots", "processes", "each"), [(4, 3, [2, 1, 1]), (4, 2, [2, 2]), (1, 3, [1, 1, 1]), (5, 1, [5])]
+)
+def test_the_workers_share_the_episodes_that_are_played_at_the_same_time(slots, processes, each):
+    plan = Plan("", (), "agent", (0,), slots=slots, processes=processes)
+    assert [plan.slots_of(number) for number in range(processes)] == each
+
+
 @pytest.mark.parametrize("killed_at", ["fine", "broken-0"])
 def test_a_killed_run_goes_on_where_much_is_broken(tmp_path, killed_at):
     tasks = ["fine", *(f"broken-{number}" for number in range(8))]

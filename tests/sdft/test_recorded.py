@@ -23,6 +23,7 @@ from selfsurf.sdft.rows.recorded import Recorded
 from selfsurf.sdft.rows.variation import shared_texts, varied
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.recording import Shown, load_recordings
+from selfsurf.sdft.trainers.batches import Batches
 from selfsurf.tasks.scenarios import names as scenarios
 from tests.sdft.unjudged import UNJUDGED
 
@@ -214,7 +215,9 @@ def test_states_at_which_the_goal_decides_are_learned_from_more_often(recording,
 
 
 @pytest.mark.slow
-def test_a_training_says_what_it_has_learned_of_them(folder, tmp_path, tiny_folder):
+def test_a_training_says_what_it_has_learned_of_them(folder, tmp_path, tiny_folder, monkeypatch):
+    steps, draw = [], Batches.draw
+    monkeypatch.setattr(Batches, "draw", lambda *given: steps.append(draw(*given)) or steps[-1])
     options = ["--set", "episodes_per_step=1", "--set", "max_rows=2", "--set", "recorded_rows=3", "--steps", 1]
     options += ["--set", "rehearsal=0", "--live"]
     command = ["train", "--demonstrations", folder, "--model", tiny_folder, "--out", tmp_path / "run", *options]
@@ -224,6 +227,8 @@ def test_a_training_says_what_it_has_learned_of_them(folder, tmp_path, tiny_fold
     assert "The adapter has not learned all that was recorded. It does " in done.output
     (line,) = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert (line["rows"], line["rows/recorded"]) == (2, 3)
+    [drawn] = steps
+    assert line["tokens/learned"] == sum(len(row.completion_ids) for row in (*drawn.rows, *drawn.shown))
     about = json.loads((tmp_path / "run/adapter/selfsurf.json").read_text())
     assert about["recorded"]["of"] == 6
     assert about["recorded"]["judged"] == 1
