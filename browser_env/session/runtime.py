@@ -278,7 +278,7 @@ class Runtime:
             hand_over = HandOver(holds_time=holds_time)
             words = LastWords(path, hand_over.command)
             try:
-                starting = asyncio.ensure_future(start(
+                started = await start(
                     executable_path=words.program,
                     headless=spec.headless,
                     chromium_sandbox=sandbox,
@@ -289,12 +289,7 @@ class Runtime:
                     handle_sigterm=False,
                     handle_sighup=False,
                     timeout=stretched(LAUNCH_TIMEOUT) * 1000,
-                ))  # fmt: skip
-                started = await asyncio.shield(starting)
-            except asyncio.CancelledError:
-                self._guards.add(guard := asyncio.ensure_future(_close_when_started(starting)))
-                guard.add_done_callback(self._guards.discard)
-                raise
+                )
             except Error as error:
                 why = str(words) or first_line(error)
                 _log.debug("%s did not start: %s", path, error)
@@ -363,12 +358,6 @@ class Runtime:
             self.run(self._stop(), timeout=15)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(timeout=5)
-
-
-async def _close_when_started(starting: asyncio.Future[Any]) -> None:
-    """Close a browser that nobody waits for any more."""
-    with contextlib.suppress(Exception):
-        await (await starting).close()
 
 
 async def death_of(browser: Browser, words: LastWords | None) -> str:
