@@ -84,7 +84,7 @@ def _answer(rows: Sequence[Asked], complete: Callable[[Sequence[Asked]], Sequenc
     try:
         answers: Sequence[Completion | BaseException] = complete(rows)
     except PolicyError as error:
-        answers = error.answers or [error] * len(rows)
+        answers = error.of_each(len(rows))
     except (Exception, SystemExit) as error:
         if len(rows) > 1:
             for row in rows:

@@ -50,7 +50,7 @@ def best_of(
         try:
             answers: Sequence[Completion | Exception] = policy.complete(asked, **how) if rows else []
         except PolicyError as error:
-            answers = error.answers or [error] * len(rows)
+            answers = error.of_each(len(rows))
         found = dict(zip(rows, answers, strict=True))
         failed.update({row: one for row, one in found.items() if not isinstance(one, Completion)})
         return {row: one for row, one in found.items() if isinstance(one, Completion)}

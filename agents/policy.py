@@ -29,6 +29,10 @@ class PolicyError(RuntimeError):
         super().__init__(text)
         self.answers = answers
 
+    def of_each(self, count: int) -> Sequence[Completion | Exception]:
+        """Return what each of `count` conversations got: this error where nothing else is known."""
+        return self.answers or [self] * count
+
 
 @dataclass(frozen=True)
 class Call:

@@ -106,11 +106,9 @@ class BaseRole:
         try:
             return list(self.propose(tasks, seeds=seeds))
         except PolicyError as error:
-            if not error.answers:
-                return [error] * len(tasks)
             return [
                 one if isinstance(one, BaseException) else self._proposal(one, self.messages(task))
-                for one, task in zip(error.answers, tasks, strict=True)
+                for one, task in zip(error.of_each(len(tasks)), tasks, strict=True)
             ]
         except Exception as error:
             if len(tasks) == 1:
