@@ -202,8 +202,12 @@ class Recorder:
         if kind in ("nav", "tab", "closed"):
             await self._browser_fact(tab, fact)
             return
-        if tab is not self._session.active and not closed:
-            if tab not in self._session.tabs or (kind == "here" and fact["at_time"] - self._tab_at < SWITCHING):
+        if tab not in self._session.tabs and not closed:
+            if kind == "here" or tab is not self._was_active:
+                return
+            # it closed itself at once, as a popup does after its "Allow"
+        elif tab is not self._session.active and not closed:
+            if kind == "here" and fact["at_time"] - self._tab_at < SWITCHING:
                 return
             index = self._session.tabs.index(tab)
             self._session.active = tab
@@ -224,7 +228,7 @@ class Recorder:
             return self._latest  # the page was replaced while its frames were being observed
         if "screenshot" in self._latest:
             seen["screenshot"] = self._latest["screenshot"]
-        if not self._open_tabs():  # the window has been closed since
+        if tab.page.is_closed():
             seen["tabs"] = self._latest["tabs"]
         self._keep_events(seen)
         return seen

@@ -476,6 +476,21 @@ def test_what_is_done_just_before_the_window_is_closed_is_recorded(recorded):
     assert [len(step["observation"]["tabs"]) for step in person.steps] == [1, 1]
 
 
+def test_what_makes_a_popup_close_itself_is_recorded(recorded):
+    granted = "opener.document.getElementById('x').textContent = 'granted'"
+    person = recorded(
+        "<button onclick=\"window.open('popup.html')\">Sign in</button><p id=x>",
+        popup=f'<button onclick="{granted}; window.close()">Allow</button>',
+    )
+    recorder = person.recorder
+    person.click("text=Sign in", 0)
+    person.at("/popup.html")
+    person.click("text=Allow", 0)
+    person.until(lambda: "granted" in recorder._latest["page_text"])
+    assert person.done() == [{"action": "click", "id": "Sign in"}, {"action": "click", "id": "Allow"}]
+    assert [len(step["observation"]["tabs"]) for step in person.steps] == [1, 2]
+
+
 def test_forged_events_are_not_recorded_and_stopped_ones_are(recorded):
     person = recorded(
         "<button id=b>Real</button><button id=f>Forged</button><input id=i aria-label=Field><script>const send = EventTarget.prototype.dispatchEvent;"
