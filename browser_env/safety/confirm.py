@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from selfsurf.browser_env.act.targets import Targets
-from selfsurf.browser_env.actions import Click, Press, Type
+from selfsurf.browser_env.actions import Click, Fill, Press, Select, Type
 from selfsurf.browser_env.asking import WANTED, Asks, Program, Question, User, allows
 from selfsurf.browser_env.errors import ActionError, ScriptError
 from selfsurf.browser_env.observation import Element, Observation
@@ -15,6 +15,9 @@ from selfsurf.browser_env.safety.risk import NO_SURROUNDINGS, Surroundings, asse
 from selfsurf.browser_env.session.page_script import PageScript, read_script, thrown, with_dom
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.text import one_line
+
+
+_MAY_BE_RISKY = Click | Fill | Press | Select | Type
 
 
 class Confirmer:
@@ -71,9 +74,11 @@ class Confirmer:
     ) -> tuple[Element | None, Risk | None]:
         """Return an action's target and its risk on the page as it is, if any. Asks nobody."""
         element = target_of(action, observation)
-        if not might_be_risky(action, element):
-            return element, None
         try:
+            if self._safety.confirm is not None and isinstance(action, _MAY_BE_RISKY):
+                element = _now(element, await _on_page(targets, action))  # the page may call it otherwise by now
+            if not might_be_risky(action, element):
+                return element, None
             element = element or await _on_page(targets, action)
         except ScriptError:  # the page may be made so
             return None, Risk("unknown", "What it acts on could not be read from the page.")
@@ -151,6 +156,13 @@ async def _on_page(targets: Targets, action: Any) -> Element | None:
         id=found["id"], role=found["role"], name=found["name"], tag=found["tag"], bbox=tuple(found["bbox"]), value="",
         states=(), in_viewport=False, frame="", options=(),
     )  # fmt: skip
+
+
+def _now(seen: Element | None, found: Element | None) -> Element | None:
+    """Return a target as the page calls it now, with the rest as it was seen if it is the same."""
+    if seen is None or found is None or seen["id"] != found["id"]:
+        return found or seen
+    return {**seen, "role": found["role"], "name": found["name"], "tag": found["tag"]}
 
 
 def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:

@@ -94,6 +94,20 @@ def test_thinking_does_not_count_as_time_of_the_step(open_page, by_name):
     assert (obs["title"], info["outcome"]) == ("deleted", "running")
 
 
+@pytest.mark.parametrize("to", [{"id": 1}, {"x": 20, "y": 20}], ids=["element", "point"])
+def test_a_button_is_judged_by_what_it_is_called_now(asked, to):
+    env, obs, questions = asked(False, "<button onclick=\"document.title = 'deleted'\">Next page, please</button>")
+    assert [one["name"] for one in obs["elements"]] == ["Next page, please"]
+    value(env, "document.querySelector('button').textContent = 'Delete all photos'")
+    obs, *_ = env.step({"action": "click", **to})
+    assert questions == [("click", "Delete all photos", "delete", "confirm")]
+    assert obs["title"] == "index"
+    value(env, "document.querySelector('button').textContent = 'Next page, please'")
+    obs, *_ = env.step({"action": "click", **to})
+    assert len(questions) == 1
+    assert obs["title"] == "deleted"
+
+
 TALL = (
     f"""<p>top<div style='height: 9000px'></div>{PAGE}<div onclick="document.title = 'wiped'">Erase everything</div>"""
 )
