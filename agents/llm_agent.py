@@ -31,7 +31,7 @@ from selfsurf.agents.prompt.prompt import (
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE, Picture, picture
 from selfsurf.agents.reply.compact import compact
 from selfsurf.agents.reply.constraint import grammar, longest_said
-from selfsurf.agents.reply.kinds import MAX_TEXT, check_kinds
+from selfsurf.agents.reply.kinds import MAX_TEXT, Labels, check_kinds
 from selfsurf.agents.reply.read import read_reply, unread
 from selfsurf.agents.reply.schema import action_schema, thoughtful
 from selfsurf.agents.reply.thought import thought_in
@@ -83,8 +83,8 @@ class LLMAgent(DecidingAgent):
         more_actions: kinds that are offered besides those.
         max_actions: most actions of a reply. With more than 1 they are carried out, a step each, until one fails or
             leads to another page (`agents.sequence`).
-        labels: a reply names what it acts on before its id, and a field again before what goes into it, where it is
-            constrained.
+        labels: where it is constrained, a reply names what it acts on before its id, and a field again before what
+            goes into it (True); a field alone, there (`"fields"`); or nothing.
         guards: which guards check and correct actions: True for all, False for none, or their names (`agents.guards`).
         aids: what else it is told of its own episode: True for all, or their names (`agents.aids`).
         site_memory: folder in which it keeps how goals were reached on each site, and is told that again
@@ -114,7 +114,7 @@ class LLMAgent(DecidingAgent):
     actions: Annotated[Sequence[str], AfterValidator(check_kinds)] | None = None
     more_actions: Sequence[str] = ()
     max_actions: Count = 1
-    labels: bool = False
+    labels: Labels = False
     guards: Annotated[bool | Sequence[str], AfterValidator(guarding.guard_names)] = True
     aids: Annotated[bool | Sequence[str], AfterValidator(aid_names)] = False
     site_memory: str | None = None

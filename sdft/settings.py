@@ -24,7 +24,7 @@ from selfsurf.agents.llm_agent import Vision
 from selfsurf.agents.prompt.named import PromptName
 from selfsurf.agents.prompt.prompt import DEMONSTRATION, Sight, check_wording
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
-from selfsurf.agents.reply.kinds import check_kinds
+from selfsurf.agents.reply.kinds import Labels, check_kinds
 from selfsurf.browser_env.environment import EnvironmentSettings
 from selfsurf.envs_registry import task_names, task_of
 from selfsurf.renames import REMOVED_SETTINGS, SETTINGS, told_of_settings
@@ -185,8 +185,9 @@ class TrainSettings(BaseModel):
     """At which the student samples its actions in training."""
     max_new_tokens: int = Field(default=48, ge=1)
     """Most tokens of an action."""
-    labels: bool = False
-    """A reply names what it acts on before its id. The adapter replies so, too."""
+    labels: Labels = False
+    """Replies name what they act on before its id (`true`), or only a field, before what goes into it (`"fields"`). The
+    adapter's do so, too."""
     max_prompt_tokens: int = Field(default=1024, ge=1)
     """Most tokens of the student's prompt; the page is cut to fit. The teacher's is longer by the demonstration."""
     prompt: PromptName = "compact"

@@ -9,17 +9,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from selfsurf.agents.reply.kinds import MAX_TEXT, WAITS, Text, Value, forms, label
+from selfsurf.agents.reply.kinds import MAX_TEXT, WAITS, Labels, Text, Value, forms, label
 from selfsurf.browser_env.act.compact import BARE, MAIN
 from selfsurf.browser_env.actions import Action, Fill, Press, Scroll, Wait, parse_action
 from selfsurf.browser_env.observation import Element
 
 
-def compact(action: Action | dict[str, Any] | str, *, labels: Sequence[Element] = ()) -> str:
+def compact(action: Action | dict[str, Any] | str, *, labels: Labels = False, elements: Sequence[Element] = ()) -> str:
     """Return the action as compact JSON without blanks.
 
-    With `labels`, one of those elements is named as `LLMAgent(labels=True)` names it: `{"on":"Send","click":4}`,
-    `{"on":"Email","fill":3,"in":"Email","text":"..."}`.
+    With `labels`, one of the elements is named as `LLMAgent(labels=...)` names it: `{"on":"Send","click":4}`,
+    `{"on":"Email","fill":3,"in":"Email","text":"..."}`; with `"fields"` `{"fill":3,"in":"Email","text":"..."}`.
 
     What the short form can't say (a click at a point, a double click) is given in full, except that scrolling
     keeps its direction only.
@@ -53,11 +53,11 @@ def compact(action: Action | dict[str, Any] | str, *, labels: Sequence[Element] 
             short = {name: getattr(typed, main)}
     if short is None:
         short = {"action": name, **data}
-    labelled = next((label(one) for one in labels if one["id"] == short.get(name)), None)
-    if labelled is not None and name in ("click", "hover"):
-        short = {"on": labelled, **short}
-    elif labelled is not None and ("text" in short or "option" in short):
-        short = {"on": labelled, name: short.pop(name), "in": labelled, **short}
+    named = next((label(one) for one in elements if one["id"] == short.get(name)), None) if labels else None
+    if named is not None and ("text" in short or "option" in short):
+        short = {name: short.pop(name), "in": named, **short}
+    if named is not None and labels is True and ("in" in short or name in ("click", "hover")):
+        short = {"on": named, **short}
     short = {key: int(one) if isinstance(one, float) and one.is_integer() else one for key, one in short.items()}
     return json.dumps(short, ensure_ascii=False, separators=(",", ":"))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS, MAX_TEXT, Text, forms
+from selfsurf.agents.reply.kinds import DEFAULT_KINDS, MAX_TEXT, Labels, Text, forms
 from selfsurf.browser_env.observation import Element, Tab
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def grammar(
     max_actions: int = 1,
     tabs: Sequence[Tab] = (),
     files: Sequence[str] = (),
-    labels: bool = False,
+    labels: Labels = False,
 ) -> str:
     """Build the Lark grammar of one action in compact JSON, or of a list of them.
 
@@ -71,7 +71,7 @@ def grammar(
                 terminals[value.value] = _text(max_text, value)
                 parts += [_quote(literal + '"'), value.value]
                 literal = '"'
-            elif key in _ID_TERMINALS and "on" not in form:
+            elif key in _ID_TERMINALS and not {"on", "in"} & form.keys():
                 terminals[_ID_TERMINALS[key]] = f"/{'|'.join(map(str, value))}/"
                 parts += [_quote(literal), _ID_TERMINALS[key]]
                 literal = ""

@@ -58,6 +58,10 @@ WAITS = (200, 1000)
 Value: TypeAlias = Sequence[int] | Sequence[str] | Literal[True] | Text
 """What an argument may be: one of these numbers or words, only true, or a text."""
 
+Labels: TypeAlias = bool | Literal["fields"]
+"""What a reply names besides ids: nothing; a field, between its id and what goes into it (`"fields"`); or all that it
+acts on, before the id, and a field again before what goes into it (True)."""
+
 WITHOUT_ELEMENT: dict[str, Value] = {
     "press": KEYS, "scroll": ("down", "up"), "wait": WAITS, "focus_tab": range(10),
     "back": True, "forward": True, "reload": True, "close_tab": True, "navigate": Text.SOME,
@@ -116,7 +120,7 @@ def forms(
     *,
     tabs: Sequence[Tab] = (),
     files: Sequence[str] = (),
-    labels: bool = False,
+    labels: Labels = False,
 ) -> list[dict[str, Value]]:
     """The forms of the actions that a page allows, as compact JSON has them: names of arguments and their values.
 
@@ -125,22 +129,22 @@ def forms(
         elements: the elements that may be acted on.
         tabs: all that are open; one can go to those that are not active.
         files: the names of those that may be uploaded.
-        labels: what is acted on is named first, as `on`, and a field again before what goes into it, as `in`.
+        labels: what is named: first, as `on`, and a field (again) before what goes into it, as `in`.
     """
     others = [number for number, tab in enumerate(tabs) if not tab["active"]]
     found: list[dict[str, Value]] = []
     for kind in offered(check_kinds(kinds), elements):
         if kind in ("click", "hover"):
-            found += _named(kind, elements) if labels else [{kind: _ids(elements)}]
+            found += _named(kind, elements) if labels is True else [{kind: _ids(elements)}]
         elif kind in ("fill", "type"):
             fields, text = [*filter(is_editable, elements)], Text.VALUE if kind == "fill" else Text.SOME
             if labels:
-                found += [{**_in(kind, one), "text": text} for one in fields]
+                found += [{**_in(kind, one, labels), "text": text} for one in fields]
             else:
                 found.append({kind: _ids(fields), "text": text})
         elif kind == "select":
             lists = [one for one in elements if one["tag"] == "select"]
-            found += [{**(_in(kind, one) if labels else {kind: _ids([one])}), "option": _options(one)} for one in lists]
+            found += [{**_in(kind, one, labels), "option": _options(one)} for one in lists]
         elif kind == "drag":
             found.append({kind: _ids(elements), "to": _ids(elements)})
         elif kind == "upload":
@@ -152,8 +156,9 @@ def forms(
     return found or [{"wait": WITHOUT_ELEMENT["wait"]}]
 
 
-def _in(kind: str, field: Element) -> dict[str, Value]:
-    return {"on": [label(field)], kind: _ids([field]), "in": [label(field)]}
+def _in(kind: str, field: Element, labels: Labels) -> dict[str, Value]:
+    named, form = [label(field)], {kind: _ids([field])}
+    return {**({"on": named} if labels is True else {}), **form, **({"in": named} if labels else {})}
 
 
 def _named(kind: str, elements: Iterable[Element]) -> list[dict[str, Value]]:

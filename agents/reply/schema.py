@@ -11,7 +11,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS, KINDS, MAX_TEXT, WITHOUT_ELEMENT, Text, Value, forms
+from selfsurf.agents.reply.kinds import DEFAULT_KINDS, KINDS, MAX_TEXT, WITHOUT_ELEMENT, Labels, Text, Value, forms
 from selfsurf.browser_env.observation import Element, Tab
 
 Schema: TypeAlias = dict[str, Any]
@@ -30,7 +30,7 @@ def action_schema(
     max_actions: int = 1,
     tabs: Sequence[Tab] = (),
     files: Sequence[str] = (),
-    labels: bool = False,
+    labels: Labels = False,
 ) -> Schema:
     """Build the JSON schema of one action in compact JSON, or of an object with a list of them.
 

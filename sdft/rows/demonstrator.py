@@ -30,7 +30,7 @@ class Demonstrator(LLMAgent):
             unknown = Completion("", [], [], [], None, "eos")
             return Decision(Infeasible(reason="The task has no oracle here."), unknown, messages, visible_ids, "none")
         action = parse_action(hint["action"])
-        written = self._written(compact(action, labels=obs["elements"] if self.labels else ()), messages)
+        written = self._written(compact(action, labels=self.labels, elements=obs["elements"]), messages)
         return replace(self.follow(obs, action, slot), completion=written, messages=messages, visible_ids=visible_ids)
 
     def _written(self, reply: str, messages: Conversation) -> Completion:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents.reply.kinds import KINDS
+from selfsurf.agents.reply.kinds import KINDS, Labels
 from selfsurf.browser_env import Action
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.envs_registry import is_open, task_of
@@ -22,18 +22,21 @@ _AS_DONE = {"episodes_per_step": 2, "max_rows": 4, "rehearsal": 0.1}
 learning forgets as SFT does."""
 
 _RECORDED = {
-    "episodes_per_step": 1, "max_rows": 2, "labels": True, "rehearsal": 0.3, "rehearsal_rows": 1,
-    "evaluate_every": 20,
+    "episodes_per_step": 1, "max_rows": 2, "rehearsal": 0.3, "rehearsal_rows": 1, "evaluate_every": 20,
 }  # fmt: skip
-"""Of runs that play nothing. Which of a goal's values goes into which field is easier said after the field's label, and
-an element that the goal names is easier found by its name than by its number."""
+"""Of runs that play nothing."""
+
+LABELS: tuple[Labels, Labels] = (True, "fields")
+"""There, for one goal and for several. Which of a goal's values goes into which field is easier said after the field's
+label. An element that the one goal names is easier found by its name than by its number; where names change with the
+goal, one that the recordings don't have is easily replaced by one that they do have."""
 
 ROWS, ROWS_A_STEP = (8, 12), 0.4
 """There, fewest and most recorded rows in an optimizer step, and how many for each recorded step."""
 
-STEPS, TIMES = (36, 64), 13
-"""There, fewest and most optimizer steps, and how many times each recorded step comes up, those that count more
-(`variation.TURNS`) accordingly oftener."""
+STEPS, TIMES = (36, 64), (13, 25)
+"""There, fewest and most optimizer steps, and how many times each recorded step comes up: for one goal, where those
+that count more (`variation.TURNS`) come up accordingly oftener, and for several."""
 
 WRITTEN = 64
 """There, tokens of a reply: labels take some."""
@@ -140,9 +143,11 @@ def as_recorded(demonstrations: Sequence[str | Path], *, hindsight: bool = False
     learned = learned_offline(demonstrations, hindsight=hindsight)
     teaching = load_stored(demonstrations, hindsight=hindsight).teaching()
     rows = _between(ROWS, ROWS_A_STEP * len(states_of(teaching)))
-    steps = _between(STEPS, TIMES * len(turns_of(recordings_of(teaching))) / rows)
-    written = max(learned["max_new_tokens"], WRITTEN)
-    return {**learned, **_RECORDED, "recorded_rows": rows, "steps": steps, "max_new_tokens": written}
+    recordings = recordings_of(teaching)
+    several = len({one.goal for one in recordings}) > 1
+    steps = _between(STEPS, TIMES[several] * len(turns_of(recordings)) / rows)
+    more = {"labels": LABELS[several], "max_new_tokens": max(learned["max_new_tokens"], WRITTEN)}
+    return {**learned, **_RECORDED, **more, "recorded_rows": rows, "steps": steps}
 
 
 def _between(bounds: tuple[int, int], wanted: float) -> int:

@@ -13,6 +13,7 @@ from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.prompt.prompt import Sight, with_hint
 from selfsurf.agents.reply.compact import compact
 from selfsurf.agents.reply.constraint import token_masks
+from selfsurf.agents.reply.kinds import Labels
 from selfsurf.browser_env import Outcome
 from selfsurf.sdft.rollouts import Result
 from selfsurf.sdft.rows.images import Seen, seen_of
@@ -66,7 +67,7 @@ def samples_of(
     *,
     teacher_sees: Sight = "all",
     success_gate: bool = False,
-    labels: bool = False,
+    labels: Labels = False,
 ) -> list[Sample]:
     """Return the rows to learn from: every step of a learnable episode about which there is something to tell.
 
@@ -101,7 +102,7 @@ def samples_of(
             sight = "all" if lesson.action is None else teacher_sees
             told_reply = lesson.action
             if told_reply is not None and labels:
-                told_reply = compact(told_reply, labels=step.observation["elements"])
+                told_reply = compact(told_reply, labels=labels, elements=step.observation["elements"])
             taught = policy.prompt(with_hint(messages, lesson.text, sight=sight))
             rows.append(
                 Sample(

@@ -146,13 +146,18 @@ def goal_names(recording: Recording, index: int) -> bool:
 
 
 def turns_of(recordings: Iterable[Recording]) -> list[tuple[Recording, int]]:
-    """Return the recorded steps that can be learned, each as often as it comes up in a turn of all."""
+    """Return the recorded steps that can be learned, each as often as it comes up in a turn of all.
+
+    That is once, unless all have the same goal: different goals show by themselves what hangs on them (`TURNS`).
+    """
+    recordings = list(recordings)
+    more = TURNS if len({one.goal for one in recordings}) == 1 else 1
     return [
         (one, index)
         for one in recordings
         for index, shown in enumerate(one.steps)
         if shown.sayable
-        for _ in range(TURNS if goal_names(one, index) or _follows(one, index) else 1)
+        for _ in range(more if goal_names(one, index) or _follows(one, index) else 1)
     ]
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from selfsurf.agents.reply.compact import as_written, compact
 from selfsurf.agents.reply.constraint import Matcher, grammar, ll_tokenizer, token_masks
-from selfsurf.agents.reply.kinds import KINDS, offered
+from selfsurf.agents.reply.kinds import KINDS, Labels, offered
 from selfsurf.agents.reply.parse import parse
-from selfsurf.browser_env.actions import Click, Fill, Select, Type, parse_action
+from selfsurf.browser_env.actions import Action, Click, Fill, Select, Type, parse_action
 from selfsurf.browser_env.observation import Element, Observation
 
 
@@ -75,30 +75,52 @@ def test_what_is_filled_in_begins_with_no_blank(tokenizer: Any, form: Observatio
     assert not possible
 
 
-def test_a_reply_can_name_what_it_clicks_and_what_it_fills(tokenizer: Any, element: Callable[..., Element]) -> None:
+@pytest.mark.parametrize("labels", [True, "fields"])
+def test_a_reply_can_name_what_it_acts_on(tokenizer: Any, element: Callable[..., Element], labels: Labels) -> None:
     elements = [
         element(3, "textbox", 'Full "name"', tag="input"), {**element(4, "textbox", tag="textarea"), "name": ""},
         element(5, "combobox", "Plan", tag="select", options=("A", "B")), element(6, "button", "Send"),
         element(7, "button", "Send"),
     ]  # fmt: skip
-    text = grammar(elements, ("click", "fill", "select"), max_text=5, labels=True)
-    clicked = set()
+    text = grammar(elements, ("click", "fill", "select"), max_text=5, labels=labels)
+    clicked, filled = set(), set()
     for seed in range(60):
         reply, _, _ = walk(tokenizer, text, np.random.default_rng(seed))
         action = parse(reply, {3, 4, 5, 6, 7}).action
         assert action is not None
-        assert reply == compact(action, labels=elements)
-        assert reply.startswith('{"on":"')
+        assert reply == compact(action, labels=labels, elements=elements)
+        assert reply.startswith('{"on":"') is (labels is True)
         assert ('"in":' in reply) is not isinstance(action, Click)
         clicked |= {action.id} if isinstance(action, Click) else set()
+        filled |= {action.id} if isinstance(action, Fill) else set()
     assert {6, 7} <= clicked, "both of the same name"
-    assert (
-        compact(Fill(id=3, text="Ada"), labels=elements)
-        == '{"on":"Full \\"name\\"","fill":3,"in":"Full \\"name\\"","text":"Ada"}'
-    )
-    assert compact(Fill(id=4, text="Ada"), labels=elements) == '{"on":"textbox","fill":4,"in":"textbox","text":"Ada"}'
-    assert compact(Click(id=7), labels=elements) == '{"on":"Send","click":7}'
-    assert compact(Click(id=9), labels=elements) == '{"click":9}', "it is not among them"
+    assert filled == {3, 4}
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "all_of_it"),
+    [
+        (
+            Fill(id=3, text="Ada"), '{"fill":3,"in":"Full \\"name\\"","text":"Ada"}',
+            '{"on":"Full \\"name\\"","fill":3,"in":"Full \\"name\\"","text":"Ada"}',
+        ),
+        (
+            Fill(id=4, text="Ada"), '{"fill":4,"in":"textbox","text":"Ada"}',
+            '{"on":"textbox","fill":4,"in":"textbox","text":"Ada"}',
+        ),
+        (Click(id=7), '{"click":7}', '{"on":"Send","click":7}'), (Click(id=9), '{"click":9}', '{"click":9}'),
+    ],
+)  # fmt: skip
+def test_actions_are_written_with_names(
+    element: Callable[..., Element], action: Action, fields: str, all_of_it: str
+) -> None:
+    elements = [
+        element(3, "textbox", 'Full "name"', tag="input"), {**element(4, "textbox", tag="textarea"), "name": ""},
+        element(7, "button", "Send"),
+    ]  # fmt: skip
+    assert compact(action, labels="fields", elements=elements) == fields
+    assert compact(action, labels=True, elements=elements) == all_of_it
+    assert compact(action, elements=elements) == compact(action)
 
 
 @pytest.mark.parametrize(

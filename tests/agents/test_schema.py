@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from selfsurf.agents.reply.constraint import Matcher, grammar, ll_tokenizer
-from selfsurf.agents.reply.kinds import KINDS, label
+from selfsurf.agents.reply.kinds import KINDS, Labels, label
 from selfsurf.agents.reply.parse import parse
 from selfsurf.agents.reply.schema import STRICT_VALUES, action_schema, any_action, strict, wrapped
 from selfsurf.browser_env.actions import Fill, Select
@@ -93,19 +93,22 @@ def test_schema_and_grammar_refuse_the_same(tokenizer: Any, form: Observation, r
 @pytest.mark.parametrize(
     ("reply", "allowed"),
     [
-        ('{{"on":"{name}","fill":3,"in":"{name}","text":"Ada"}}', True),
-        ('{{"on":"{name}","fill":3,"in":"Other","text":"Ada"}}', False),
-        ('{{"fill":3,"in":"{name}","text":"Ada"}}', False), ('{{"click":3}}', False),
-        ('{{"on":"{name}","click":3}}', True), ('{{"on":"{name}","click":7}}', False),
+        ('{{"on":"{name}","fill":3,"in":"{name}","text":"Ada"}}', {True}),
+        ('{{"on":"{name}","fill":3,"in":"Other","text":"Ada"}}', set()),
+        ('{{"fill":3,"in":"{name}","text":"Ada"}}', {"fields"}), ('{{"fill":3,"in":"Other","text":"Ada"}}', set()),
+        ('{{"click":3}}', {False, "fields"}), ('{{"fill":3,"text":"Ada"}}', {False}),
+        ('{{"on":"{name}","click":3}}', {True}), ('{{"on":"{name}","click":7}}', set()),
     ],
 )  # fmt: skip
 def test_schema_and_grammar_name_the_same_elements(
-    tokenizer: Any, form: Observation, reply: str, allowed: bool
+    tokenizer: Any, form: Observation, reply: str, allowed: set[Labels]
 ) -> None:
     field = next(one for one in form["elements"] if one["id"] == 3)
     written = reply.format(name=label(field))
-    assert allows(tokenizer, grammar(form["elements"], labels=True), written) is allowed
-    assert allows(tokenizer, schema_grammar(action_schema(form["elements"], labels=True)), written) is allowed
+    for labels in (False, "fields", True):
+        expected, schema = labels in allowed, action_schema(form["elements"], labels=labels)
+        assert allows(tokenizer, grammar(form["elements"], labels=labels), written) is expected
+        assert allows(tokenizer, schema_grammar(schema), written) is expected
 
 
 def test_only_the_kinds_that_are_offered(tokenizer: Any, form: Observation) -> None:

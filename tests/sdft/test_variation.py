@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,3 +139,6 @@ def test_what_the_goal_names_to_click_is_learned_as_often_as_a_choice():
     steps = (Shown(form, Click(id=1)), Shown({**form, "url": "http://shop.test/next"}, Click(id=2)))
     recording = Recording("Browser-v0", "Log in and look around.", 0, steps)
     assert Counter(index for _, index in turns_of([recording])) == {0: 3, 1: 1}
+    assert Counter(index for _, index in turns_of([recording, recording])) == {0: 6, 1: 2}
+    other = replace(recording, goal="Look around, then log in.")
+    assert Counter(index for _, index in turns_of([recording, other])) == {0: 2, 1: 2}, "goals show what hangs on them"
