@@ -16,7 +16,6 @@ from selfsurf.browser_env.session.page_script import PageScript, read_script, th
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.text import one_line
 
-
 _MAY_BE_RISKY = Click | Fill | Press | Select | Type
 
 
