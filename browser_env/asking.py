@@ -112,6 +112,17 @@ class Program:
         return await asyncio.shield(self._answer)
 
 
+def checked_answer(said: object) -> str:
+    """Return a person's answer.
+
+    Raises:
+        TypeError: it is no text.
+    """
+    if not isinstance(said, str):
+        raise TypeError(f"An answer is a text, not {type(said).__name__}.")
+    return said
+
+
 def allows(text: str) -> bool:
     """Does an answer to a confirmation allow the action?"""
     return text.strip().rstrip(".!").casefold() in YES

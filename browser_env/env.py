@@ -17,7 +17,7 @@ import numpy as np
 from selfsurf.browser_env.act.browse import full_url
 from selfsurf.browser_env.act.settle import Bounds
 from selfsurf.browser_env.actions import Action
-from selfsurf.browser_env.asking import User
+from selfsurf.browser_env.asking import User, checked_answer
 from selfsurf.browser_env.core import EnvCore
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
 from selfsurf.browser_env.ids import core_of, is_id
@@ -272,8 +272,9 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
 
         Raises:
             EnvError: no step waits.
+            TypeError: the answer is no text. The step goes on waiting.
         """
-        return runtime().run(self.core.answer(text))
+        return runtime().run(self.core.answer(checked_answer(text)))
 
     @property
     def downloads(self) -> tuple[str, ...]:
@@ -399,7 +400,7 @@ class AsyncBrowserEnv(Remade):
 
     async def answer(self, text: str) -> StepResult:
         """As `BrowserEnv.answer`."""
-        return await _on_runtime(self.core.answer(text))
+        return await _on_runtime(self.core.answer(checked_answer(text)))
 
     async def resume(self, so_far: SoFar) -> tuple[Observation, Info]:
         """Go on with an episode that another process has begun, instead of a reset (`EnvCore.resume`).

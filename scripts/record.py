@@ -163,9 +163,11 @@ def _replay(settings: Settings, episode: Episode) -> int:
     from selfsurf.envs_registry.loading import recorded_name, unloaded
 
     meta, files = episode.meta, settings.files
-    if (episode.folder / "manifest.json").exists():
-        for damage in episode.damage():
-            console.print(f"The episode is damaged: {damage}", style="red", markup=False)
+    if (episode.folder / "manifest.json").exists() and (damages := episode.damage()):
+        raise typer.BadParameter(
+            f"The episode is damaged: {' '.join(damages)} Nothing of it is played; if you changed it yourself, delete "
+            f"{episode.folder / 'manifest.json'}."
+        )
     first = next(episode.steps(), None)
     url = first["observation"].get("url", "") if first else ""
     import_trusted(settings.trust)

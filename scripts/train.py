@@ -79,7 +79,7 @@ class Settings(EnvironmentArguments):
     replaced."""
     model: Model = "smollm2"
     steps: int | None = Field(default=None, ge=1)
-    """Optimizer steps; if not given 28, with recordings 40 to 64, by how much they show."""
+    """Optimizer steps; if not given 28, with recordings 36 to 64, by how much they show."""
     seed: int = 0
     """Seed of everything random."""
     set_: Set = Field(default_factory=list)

@@ -15,7 +15,19 @@ from selfsurf.agents.play.environments import Environments
 from selfsurf.agents.play.job import Ask, Job, Step
 from selfsurf.agents.play.manner import Manner, Watch
 from selfsurf.agents.play.player import Player
-from selfsurf.browser_env import Action, ActionError, EnvError, Finish, Infeasible, Observation, Task, Upload
+from selfsurf.browser_env import (
+    Action,
+    ActionError,
+    Element,
+    EnvError,
+    Finish,
+    Infeasible,
+    Observation,
+    Risk,
+    Safety,
+    Task,
+    Upload,
+)  # fmt: skip
 from selfsurf.browser_env.observe.outline import without_focus
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.format import recorded_action
@@ -24,6 +36,8 @@ from selfsurf.browser_env.record.matching import matching
 _DIALOG = re.compile(r'(alert|confirm|prompt|beforeunload) dialog (accepted|dismissed|answered "(.*?)")(?:: |$)')
 
 RECORDING_ENDED = "the recording has ended"
+
+NOT_RISKED = "Not done: it looks risky ({kind}), and an action before it could not be done."
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,8 @@ class Replay:
 class ReplayAgent:
     """Plays an episode's actions again. An action whose element is not there is skipped, and the next one is tried.
 
+    After one that could not be done, none is that looks risky: `replay` has the environment ask `allows`.
+
     Args:
         episode: what to play.
         files: folder in which uploaded files are looked for by their names.
@@ -85,6 +101,7 @@ class ReplayAgent:
         """Go back to the first action."""
         self._actions = ((step, action) for step in self.episode.steps() for action in step["actions"])
         self._steps: list[ReplayedStep] = []
+        self._refused = ""
         self._open: ReplayedStep | None = None
         """The action that was returned last; what came of it is seen in the next observation."""
         self._end: Observation | None = None
@@ -117,6 +134,11 @@ class ReplayAgent:
             return found
         raise Stop(RECORDING_ENDED)
 
+    def allows(self, action: Action, element: Element | None, risk: Risk) -> bool:
+        """Say whether a risky action may be done: only if all before it were."""
+        self._refused = "" if all(step.done for step in self._steps) else NOT_RISKED.format(kind=risk.kind)
+        return not self._refused
+
     def result(self, last: Observation, *, outcome: str, reward: float) -> Replay:
         """Compare the end with the recorded one.
 
@@ -131,7 +153,8 @@ class ReplayAgent:
 
     def _close(self, obs: Observation) -> None:
         if self._open is not None:
-            error = obs["last_error"]
+            error = self._refused or obs["last_error"]
+            self._refused = ""
             self._add(replace(self._open, done=not error, error=error))
             self._open = None
 
@@ -169,13 +192,16 @@ def replay(
         files: folder in which uploaded files are looked for by their names.
         shown: called with each step as soon as its result is known.
         env_options: of the environment (`browser_env.env.make_core`). Secrets in the episode need those of the same
-            name in `Safety.secrets`.
+            name in `Safety.secrets`. Without a `Safety.confirm` nothing risky is done after an action that failed.
 
     Raises:
         EnvError: the task could not be brought to its start, or the environment failed on the way.
     """
     agent, last = ReplayAgent(episode, files=files, shown=shown), _Last()
-    environments = Environments(lambda name: task, 1, **{"dialogs": recorded_answers(episode), **env_options})
+    safety = env_options.pop("safety", None) or Safety()
+    options = {"dialogs": recorded_answers(episode), **env_options}
+    options["safety"] = safety if safety.confirm is not None else replace(safety, confirm=agent.allows)
+    environments = Environments(lambda name: task, 1, **options)
     player = Player(Decider(agent), environments, 1, Manner(keep_steps=False), watch=last)
     try:
         result = player.play(Ask(0, Job(episode.meta["env_id"], episode.meta["seed"])))

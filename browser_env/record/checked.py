@@ -34,6 +34,12 @@ MOST_PIXELS = 50_000_000
 LONGEST_GOAL = 20_000
 """Characters of a goal, and of the names and addresses that an episode gives itself."""
 
+LONGEST_PAGE = 8_000_000
+"""Characters of a page's outline, or of its text: several times what an observation has by default."""
+
+MOST_STEPS = 2_000
+"""Steps of an episode: what is learned from one of them is drawn from all of it."""
+
 _NUMBERS = range(2**31)
 _IMAGE = re.compile(r"artifacts/[\w-][\w.-]*\.png")
 
@@ -58,7 +64,11 @@ class CheckedEpisode:
             self.meta = _meta(episode.meta)
             verdict = verdict_of(episode)
             _check_manifest(episode)
-            self.steps = [_step(record, index) for index, record in enumerate(episode.steps())]
+            self.steps = []
+            for index, record in enumerate(episode.steps()):
+                if index == MOST_STEPS:
+                    raise EpisodeError(f"it is too long: more than {MOST_STEPS:,} steps")
+                self.steps.append(_step(record, index))
             self.solved = verdict is not None and verdict.solved
             """Does it count as solved (`browser_env.record.verdict`)?"""
             self.judged = verdict is not None
@@ -147,9 +157,9 @@ def _meta(meta: Mapping[str, Any]) -> dict[str, Any]:
     return {**meta, **{name: _text(meta[name], name) for name in ("env_id", "goal", "outcome")}}
 
 
-def _bounded(text: str, name: str) -> None:
-    if len(text) > LONGEST_GOAL:
-        raise EpisodeError(f"its {name} is too long: {len(text):,} characters of at most {LONGEST_GOAL:,}")
+def _bounded(text: str, name: str, most: int = LONGEST_GOAL) -> None:
+    if len(text) > most:
+        raise EpisodeError(f"its {name} is too long: {len(text):,} characters of at most {most:,}")
 
 
 def _step(record: Mapping[str, Any], index: int) -> dict[str, Any]:
@@ -157,6 +167,8 @@ def _step(record: Mapping[str, Any], index: int) -> dict[str, Any]:
     if _whole(record["step"], "step") != index:
         raise EpisodeError(f"{where} is missing")
     _bounded(_text(record["observation"]["goal"], "goal"), f"goal of {where}")
+    seen = observation_of(record["observation"], where)
+    _bounded(max(seen["dom"], seen["page_text"], key=len), f"page of {where}", LONGEST_PAGE)
     image = record["screenshot"]
     if image is not None and not (isinstance(image, str) and _IMAGE.fullmatch(image)):
         raise EpisodeError(f"{where} names a screenshot outside artifacts/")
@@ -179,7 +191,7 @@ def _step(record: Mapping[str, Any], index: int) -> dict[str, Any]:
         }  # fmt: skip
     return {
         **record,
-        "observation": observation_of(record["observation"], where),
+        "observation": seen,
         "reward": _number(record["reward"], "reward"),
         "error": _text(record["error"], "error"),
         "decision": decision,

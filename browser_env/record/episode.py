@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import threading
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +33,9 @@ from selfsurf.browser_env.safety.secrets import redact_known
 from selfsurf.browser_env.text import well_formed
 
 Redact = Callable[[dict[str, Any]], dict[str, Any]]
+
+LARGEST_READ = 2**29
+"""Bytes of a file that is read."""
 
 
 class EpisodeError(ValueError):
@@ -319,10 +323,12 @@ def _manifest(folder: Path) -> dict[str, dict[str, str]]:
     """
     path = folder / "manifest.json"
     try:
-        manifest = json.loads(path.read_text(encoding="utf8"))
+        manifest = json.loads(_read(path).decode())
         return {"files": dict(manifest["files"]), "next": dict(manifest.get("next", {}))}
     except FileNotFoundError:
         raise EpisodeError(f"There is no manifest in {folder}: its episode was cut off or is old.") from None
+    except EpisodeError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise EpisodeError(f"{path} is damaged: {error}.") from None
 
@@ -330,11 +336,12 @@ def _manifest(folder: Path) -> dict[str, dict[str, str]]:
 def _hashes(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each of an episode's files."""
     files = [folder / "episode.json", folder / "steps.jsonl", *sorted((folder / "artifacts").rglob("*"))]
-    return {
-        file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in files
-        if file.is_file()
-    }
+    return {file.relative_to(folder).as_posix(): _hash(file) for file in files if file.is_file()}
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def new_folder(name: str) -> Path:
@@ -350,6 +357,20 @@ def new_folder(name: str) -> Path:
             folder = first.with_name(f"{first.name}-{number}")
 
 
+def _read(path: Path) -> bytes:
+    """Return what is in a file.
+
+    Raises:
+        EpisodeError: reading it might not end: it is no file, or a huge one.
+    """
+    kind = path.stat()
+    if not stat.S_ISREG(kind.st_mode):
+        raise EpisodeError(f"{path} is no file.")
+    if kind.st_size > LARGEST_READ:
+        raise EpisodeError(f"{path} is too large: {kind.st_size:,} bytes.")
+    return path.read_bytes()
+
+
 class Episode:
     """An episode read from disk, in the shape of format 2 whichever format it was written in.
 
@@ -363,9 +384,11 @@ class Episode:
         self.folder = Path(folder)
         path = self.folder / "episode.json"
         try:
-            meta = json.loads(path.read_text(encoding="utf8"))
+            meta = json.loads(_read(path).decode())
         except (FileNotFoundError, NotADirectoryError):
             raise EpisodeError(f"There is no episode in {self.folder} (no episode.json).") from None
+        except EpisodeError:
+            raise
         except (ValueError, RecursionError) as error:
             raise EpisodeError(f"{path} is damaged: {error}.") from None
         if not isinstance(meta, dict) or meta.get("format") not in form.READABLE:
@@ -377,11 +400,12 @@ class Episode:
             raise EpisodeError(f"{path} is damaged: {error}.") from None
         if wrong := form.misfits(form.EPISODE, self.meta):
             raise EpisodeError(f"{path} is damaged: its {', '.join(wrong)}.")
+        self.meta["goal"] = well_formed(self.meta["goal"])
 
     def steps(self) -> Iterator[dict[str, Any]]:
         """Yield the steps. A last line that was cut off by a kill is left out."""
         path = self.folder / "steps.jsonl"
-        lines = path.read_bytes().split(b"\n") if path.exists() else []
+        lines = _read(path).split(b"\n") if path.exists() else []
         for number, line in enumerate(lines, 1):
             if not line:
                 continue

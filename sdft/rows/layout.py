@@ -70,9 +70,9 @@ class Layout:
         return [line for head, *below in kept for line in (head, *(self._arranged(below) if below else []))]
 
     def _choices(self, blocks: Sequence[Sequence[OutlineLine]]) -> list[int]:
-        """Which blocks are of one kind with one in which something was chosen by its name."""
+        """Which blocks are options, or of one kind with one in which something was chosen by its name."""
         kinds = {_kind(block) for block in blocks if any(line.id in self._by_name for line in block)}
-        return [at for at, block in enumerate(blocks) if _kind(block) in kinds]
+        return [at for at, block in enumerate(blocks) if _kind(block) in (*kinds, *_PART_OF_OTHERS)]
 
     def _is_used(self, block: Sequence[OutlineLine]) -> bool:
         """Is one of the recorded actions about it? What is used stays in its order: a form is filled in downwards."""

@@ -18,6 +18,7 @@ import numpy as np
 from selfsurf.browser_env import Action, Click
 from selfsurf.browser_env.goal.words import bounded, texts_of_goal
 from selfsurf.browser_env.observe.outline import OutlineLine, parse_line, parse_outline
+from selfsurf.browser_env.safety.secrets import PLACEHOLDER
 from selfsurf.sdft.rows.fields import exchanged
 from selfsurf.sdft.rows.labels import Label, other_labels
 from selfsurf.sdft.rows.layout import Layout
@@ -76,7 +77,7 @@ def _spoken(recording: Recording, rng: np.random.Generator) -> tuple[dict[str, s
     With them comes which of them are replaced in any case and number.
     """
     loose, fixed = inflected_texts(recording), _without_choice(recording)
-    texts = [text for text in spoken_of(recording) if text not in fixed]
+    texts = [text for text in spoken_of(recording) if text not in fixed and not PLACEHOLDER.search(text)]
     others, renamed = other_choices(recording, texts, rng)
     new = [text for text in (*texts, *renamed) if text not in others]
     drawn = _other_words(new, _vocabulary(recording), rng)
@@ -133,16 +134,18 @@ def spoken_of(recording: Recording) -> list[str]:
     return list(dict.fromkeys([*shared_texts(recording), *inflected_texts(recording), *texts_of_pages(recording)]))
 
 
-def goal_decides(recording: Recording, index: int) -> bool:
-    """Does the goal say what is typed or chosen at a step, where something else might be?"""
-    said = {*shared_texts(recording), *inflected_texts(recording)} - _without_choice(recording)
-    return any(text in said for text, _ in _done(recording.steps[index]))
+def goal_decides(recording: Recording) -> set[int]:
+    """Return the steps at which the goal says what is typed or chosen, where something else might be."""
+    return _naming(recording, {*shared_texts(recording), *inflected_texts(recording)} - _without_choice(recording))
 
 
-def goal_names(recording: Recording, index: int) -> bool:
-    """Does the goal say what is typed, chosen or clicked at a step, be there a choice or not?"""
-    said = {*shared_texts(recording), *inflected_texts(recording)}
-    return any(text in said for text, _ in _done(recording.steps[index]))
+def goal_names(recording: Recording) -> set[int]:
+    """Return the steps at which the goal says what is typed, chosen or clicked, be there a choice or not."""
+    return _naming(recording, {*shared_texts(recording), *inflected_texts(recording)})
+
+
+def _naming(recording: Recording, said: Collection[str]) -> set[int]:
+    return {index for index, shown in enumerate(recording.steps) if any(text in said for text, _ in _done(shown))}
 
 
 def turns_of(recordings: Iterable[Recording]) -> list[tuple[Recording, int]]:
@@ -152,18 +155,17 @@ def turns_of(recordings: Iterable[Recording]) -> list[tuple[Recording, int]]:
     """
     recordings = list(recordings)
     more = TURNS if len({one.goal for one in recordings}) == 1 else 1
-    return [
-        (one, index)
-        for one in recordings
-        for index, shown in enumerate(one.steps)
-        if shown.sayable
-        for _ in range(more if goal_names(one, index) or _follows(one, index) else 1)
-    ]
+    found = []
+    for one in recordings:
+        oftener = goal_names(one) | {index + 1 for index in goal_decides(one) if _stays(one, index + 1)}
+        for index, shown in enumerate(one.steps):
+            found += [(one, index)] * (shown.sayable * (more if index in oftener else 1))
+    return found
 
 
-def _follows(recording: Recording, index: int) -> bool:
-    """Did the goal say what was typed or chosen one step before, on the same page?"""
-    if index == 0 or not goal_decides(recording, index - 1):
+def _stays(recording: Recording, index: int) -> bool:
+    """Is a step on the same page as the one before it?"""
+    if index >= len(recording.steps):
         return False
     before, now = (shown.observation for shown in recording.steps[index - 1 : index + 1])
     known = {one["id"] for one in before["elements"]}
@@ -211,11 +213,8 @@ def _by_place(recording: Recording) -> set[int]:
 
 def _by_name(recording: Recording) -> set[int]:
     """What was chosen because the goal names it."""
-    return {
-        shown.action.id
-        for index, shown in enumerate(recording.steps)
-        if isinstance(shown.action, Click) and shown.action.id is not None and goal_decides(recording, index)
-    }
+    done = [recording.steps[index].action for index in goal_decides(recording)]
+    return {action.id for action in done if isinstance(action, Click) and action.id is not None}
 
 
 def _laid_out(observation: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
@@ -285,14 +284,15 @@ def _replacing(spoken: Mapping[str, str], loose: Collection[str]) -> Text:
 
     def other(match: re.Match[str]) -> str:
         said = match[0]
-        if said in spoken:
-            return spoken[said]
+        if said in spoken or PLACEHOLDER.fullmatch(said):
+            return spoken.get(said, said)
         stem = next(said[: len(said) - number] for number in (0, 1, 2) if said[: len(said) - number].lower() in known)
         new = known[stem.lower()]
         return (new.upper() if said.isupper() else new.lower() if said.islower() else new) + said[len(stem) :]
 
     longest_first = sorted(spoken, key=len, reverse=True)
-    pattern = re.compile("|".join(_in_any_form(one) if one in loose else bounded(one) for one in longest_first))
+    words = (_in_any_form(one) if one in loose else bounded(one) for one in longest_first)
+    pattern = re.compile("|".join([PLACEHOLDER.pattern, *words]))
     return lambda text: pattern.sub(other, text)
 
 

@@ -23,6 +23,8 @@ def test_a_question_waits_beyond_the_deadline_and_the_answer_completes_its_step(
     assert (reward, terminated, truncated, info["outcome"]) == (0, False, False, "running")
     assert obs["messages"][-1] == {"role": "assistant", "text": "Which colour?"}
     time.sleep(0.8)
+    with pytest.raises(TypeError, match="An answer is a text, not int"):
+        env.unwrapped.answer(5)
     obs, *_, info = env.unwrapped.answer("Blue.")
     assert "waiting" not in info
     assert obs["messages"][-1] == {"role": "user", "text": "Blue."}

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from selfsurf import browser_env
 from selfsurf.browser_env.errors import BrowserNotFound
-from selfsurf.browser_env.record.episode import Episode
+from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
 from selfsurf.browser_env.record.recorder import Recorder
 from selfsurf.browser_env.session.browsers import find_browser
 from selfsurf.scripts import cli, record
@@ -48,6 +48,15 @@ def test_what_is_missing_is_said_before_anything_begins(tmp_path, monkeypatch):
     assert refused.exit_code == 2
     assert "has no window; a full Chromium is needed" in said(refused)
     assert not {"e", "runs"} & {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_damaged_episode_is_not_played_again(tmp_path):
+    folder = tmp_path / "episode"
+    EpisodeWriter(folder, {"goal": "Buy."}).finish("solved", trainable=True)
+    (folder / "episode.json").write_text((folder / "episode.json").read_text().replace("Buy.", "Sell."))
+    refused = run("--replay", str(folder))
+    assert refused.exit_code == 2
+    assert "The episode is damaged: episode.json is damaged. Nothing of it is played" in said(refused)
 
 
 @pytest.mark.parametrize(

@@ -419,6 +419,13 @@ def spoil_steps(folder, change):
     write_manifest(folder)
 
 
+def many_steps(folder, count):
+    step = json.loads((folder / "steps.jsonl").read_text().splitlines()[0])
+    lines = (json.dumps({**step, "step": number}) + "\n" for number in range(count))
+    (folder / "steps.jsonl").write_text("".join(lines))
+    write_manifest(folder)
+
+
 def seen(**changes):
     return lambda index, step: {**step, "observation": {**step["observation"], **changes}}
 
@@ -466,6 +473,8 @@ SPOILS = {
     "deep nesting": (lambda at: at.joinpath("episode.json").write_text(DEEP), "damaged"),
     "no episode.json": (lambda at: at.joinpath("episode.json").unlink(), "episode.json is missing"),
     "a giant goal": (lambda at: spoil_meta(at, goal="x" * 5_000_000), "its goal is too long"),
+    "a giant page": (lambda at: spoil_steps(at, seen(dom="x" * 9_000_000)), "page of step 0 is too long"),
+    "too many steps": (lambda at: many_steps(at, 2_001), "too long: more than 2,000 steps"),
     "a deep step": (lambda at: (at.joinpath("steps.jsonl").write_text(DEEP + "\n{}"), write_manifest(at)), "damaged"),
     "endless numbers": (lambda at: spoil_steps(at, lambda index, step: {**step, "reward": 10**400}), "damaged"),
     "manifest of others": (
@@ -681,7 +690,7 @@ def test_a_run_goes_back_when_it_forgets(shown, tiny_policy, tmp_path):
 
 
 def test_a_run_ends_with_the_first_state_that_is_good_enough(shown, tiny_policy, tmp_path):
-    given = {"evaluate_every": 2, "recorded_rows": 8, "steps": 20, "learning_rate": 5e-2}
+    given = {"evaluate_every": 2, "recorded_rows": 8, "steps": 20, "learning_rate": 2e-2}
     settings = short(shown, **given, stop_at_success=0.3)
 
     def lines():

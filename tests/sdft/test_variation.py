@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from selfsurf.browser_env.actions import Click, Fill, Finish
+from selfsurf.browser_env.actions import Click, Fill, Finish, Select
 from selfsurf.browser_env.observe.outline import element_line, parse_outline
 from selfsurf.sdft.rows.variation import turns_of, varied
 from selfsurf.sdft.teacher.recording import Recording, Shown
@@ -65,6 +65,30 @@ def test_what_the_goal_names_stands_anywhere_among_its_kind():
         alone += len(ids) == 3 and {names[id] for id in ids if id != shown.action.id} == {"Mug", "Chair"}
     assert min(places[place] for place in range(3)) > 30, "its place tells nothing"
     assert alone < 60, "nor does a new name among those that were there"
+
+
+def test_options_stand_anywhere():
+    field = {**element(1, "combobox", "Delivery", "Post", tag="select"), "options": ("Post", "Courier", "Pick up")}
+    form = page(field, '  option "Post" selected', '  option "Courier"', '  option "Pick up"')
+    places, after = Counter(), 0
+    for one in variations("Send it by Courier.", (form, Select(id=1, options=("Courier",))), count=300):
+        (shown,) = one.steps
+        rows = [line.text for line in parse_outline(shown.observation["dom"]) if line.text.startswith("option")]
+        chosen = rows.index(f'option "{shown.action.options[0]}"')
+        places[chosen] += 1
+        after += chosen > 0 and rows[chosen - 1].endswith("selected")
+    assert min(places[place] for place in range(3)) > 80, "its place tells nothing"
+    assert after < 125, "nor what stands before it"
+
+
+def test_a_secret_stays_what_it_is_called():
+    form = page(element(1, "textbox", "User", tag="input"), element(2, "textbox", "Password", tag="input"))
+    said = "<secret:password>"
+    steps = [(form, Fill(id=1, text="ada")), (form, Fill(id=2, text=said))]
+    for one in variations(f'Log in as "ada" with {said}, the password.', *steps):
+        typed = {shown.action.text for shown in one.steps}  # the fields may have changed places
+        assert said in typed
+        assert all(text in one.goal for text in typed)
 
 
 def test_a_value_is_not_put_into_what_only_looks_like_it():

@@ -1,4 +1,5 @@
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -75,6 +76,25 @@ def test_what_is_no_episode_is_said(open_page, tmp_path):
     write(open_page, tmp_path / "e")
     with pytest.raises(EpisodeError, match="already holds an episode"):
         EpisodeWriter(tmp_path / "e", {})
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["episode.json", "steps.jsonl", "manifest.json"])
+@pytest.mark.parametrize("what", ["pipe", "device", "huge"])
+def test_a_file_that_can_not_be_read_to_its_end_is_refused(tmp_path, name, what):
+    writer = EpisodeWriter(tmp_path / "one", {"goal": "Go"})
+    writer.finish("stopped", trainable=False)
+    path = tmp_path / "one" / name
+    path.unlink()
+    if what == "pipe":
+        os.mkfifo(path)
+    elif what == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.touch()
+        os.truncate(path, 20 * 2**30)
+    with pytest.raises(EpisodeError, match=f"{name} is (no file|too large)"):
+        list(Episode(tmp_path / "one").steps() if name != "manifest.json" else Episode(tmp_path / "one").damage())
 
 
 def test_redaction_comes_before_writing(open_page, tmp_path):

@@ -589,6 +589,21 @@ def test_an_episode_can_be_played_again(recorded, tmp_path):
     assert result.difference == f"It ended at {ORIGIN}/index.html, not at {person.episode.meta['final']['url']}."
 
 
+def test_nothing_risky_is_played_again_once_an_action_failed(recorded, tmp_path):
+    person = recorded("<form action=end.html><input name=n aria-label=Pieces><button>Buy now</button>", end="<p>Thanks")
+    person.click("[name=n]")
+    person.type("2")
+    person.click("text=Buy now", 0.5)
+    person.done("solved")
+    assert play(fresh(person, tmp_path), person.episode).complete
+    page = tmp_path / "site" / "index.html"
+    page.write_text(page.read_text().replace("<input", "<select").replace("Pieces>", "Pieces></select>"))
+    result = play(fresh(person, tmp_path), person.episode)
+    assert [step.done for step in result.steps] == [False, False, True]
+    assert result.steps[1].error == "Not done: it looks risky (purchase), and an action before it could not be done."
+    assert result.difference.startswith(f"It ended at {ORIGIN}/index.html")
+
+
 def test_a_recorded_step_is_a_demonstration(recorded):
     """The trainer's teacher is told `{"action", "reason"}` behind the prompt that the student sees."""
     person = recorded("<button>Go</button><button>Stay</button>")
