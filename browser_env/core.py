@@ -135,7 +135,7 @@ class EnvCore(Reports):
         session = await self._fresh_session(rng)
         session.take_events()
         session.downloads.forget()
-        self._confirmer.risk = None
+        self._confirmer.begin()
         with session.access.during_setup(session.active.page, self.task):
             goal = await session.active.rest_mouse(self._setup(session, rng))
         if not self.task.keeps_session:
@@ -175,7 +175,7 @@ class EnvCore(Reports):
                 self._observer.start_episode()
                 messages = [message.copy() for message in so_far.messages]
                 self.episode = EpisodeState(so_far.goal, so_far.seed, so_far.steps, so_far.reward, messages=messages)
-                self._confirmer.risk = None
+                self._confirmer.begin(so_far.cut_off)
                 view = await self._observer.look(session)
                 error = f"{so_far.last_error} {lost}".strip()
                 observation = self._observation(session, view, last_action=so_far.last_action, last_error=error)

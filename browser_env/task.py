@@ -93,6 +93,8 @@ class SoFar:
     """What the agent is told."""
     first_id: int = 1
     """The least id that elements get: one that none has had."""
+    cut_off: tuple[str, ...] = ()
+    """Why actions were risky that a person had allowed and that were interrupted: each may have been done."""
 
 
 class Task:

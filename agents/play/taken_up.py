@@ -99,6 +99,7 @@ def take_up(writer: EpisodeWriter, answer: str | None) -> TakenUp | None:
         last_action=_text(steps[-1]["actions"][0]) if steps else "",
         last_error=error,
         first_id=max(ids, default=0) + 1,
+        cut_off=tuple(step["risk"]["why"] for step in steps if step["error"] == CUT_OFF and step["risk"]),
     )
     return TakenUp(so_far, steps, confirmed)
 

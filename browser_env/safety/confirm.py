@@ -16,6 +16,8 @@ from selfsurf.browser_env.session.page_script import PageScript, read_script, th
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.text import one_line
 
+AGAIN = " (allowed before, and interrupted while it was done: it may have happened already)"
+
 _MAY_BE_RISKY = Click | Fill | Press | Select | Type
 
 
@@ -33,8 +35,13 @@ class Confirmer:
         self.confirmed = ""
         """Who let it pass: `automatically`, where nobody is to be asked, or `by the user`; `refused` if not. Empty
         while the user is asked."""
+        self._cut_off: tuple[str, ...] = ()
         self._safety = safety
         self._user = user
+
+    def begin(self, cut_off: tuple[str, ...] = ()) -> None:
+        """Begin an episode, or go on with one. `cut_off`: as in `SoFar`."""
+        self.risk, self._cut_off = None, cut_off
 
     async def check(
         self, targets: Targets, action: Any, observation: Observation | None, allowed: Risk | None = None
@@ -54,7 +61,9 @@ class Confirmer:
             self.confirmed = "by the user"
             return
         self.confirmed = ""
-        question = Question("confirmation", f"{one_line(risk.why)}{WANTED}{action.to_json()}", action, risk)
+        why = one_line(risk.why)
+        again = AGAIN if why in self._cut_off else ""
+        question = Question("confirmation", f"{why}{WANTED}{action.to_json()}{again}", action, risk)
         if confirm is refuse:
             raise self.refusal(question, "", "Actions like this are refused here")
         if callable(confirm):

@@ -111,7 +111,10 @@ class SessionOptions:
         if self.detached:
             given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
             if extra := sorted(set(given) - {"detached", "profile", "proxy", "cookies"}):
-                raise ValueError(f"SessionOptions: a detached browser can't be given {', '.join(extra)}.")
+                raise ValueError(
+                    f"SessionOptions: a detached browser can't be given {', '.join(extra)}. What a run with --wait "
+                    "begins with, such as a login, goes into a profile."
+                )
             if (_proxy(self.proxy) or {}).get("username"):
                 raise ValueError("SessionOptions: a detached browser can't log in to a proxy: give one without a user.")
         for name in ("cdp_url", "webview"):

@@ -204,6 +204,8 @@ class Stored:
         )
         unsaid = sum(step.done is not None and step.shown is None for one in self.episodes for step in one.steps)
         said += [f"{unsaid} step{'s' * (unsaid != 1)} that no reply can say, such as an upload"] * bool(unsaid)
+        unjudged = sum(not one.judged for one in self.episodes)
+        said += [f"{unjudged} that nobody judged (selfsurf mark, selfsurf judge)"] * bool(unjudged)
         said += [f"left out {folder}: {why.removesuffix('.')}" for folder, why in self.left_out.items()]
         text = "; ".join(said) + "."
         return "".join(one if one.isprintable() else "\ufffd" for one in text)  # names may hold anything

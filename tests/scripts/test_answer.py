@@ -352,6 +352,7 @@ def test_killed_around_a_confirmed_action_which_is_done_once(
     then = command("answer", kept.folder, "--json")
     if point == "answering":  # it was not done, so the agent decides anew, and asks again
         assert until(lambda: "'Delete account'" in asks(kept), 40)
+        assert asks(kept).endswith("(allowed before, and interrupted while it was done: it may have happened already)")
         assert site.done == []
         assert CliRunner().invoke(app, ["answer", str(kept.folder), "yes"]).exit_code == 0
     assert end_of(then)["outcome"] == "stopped"
