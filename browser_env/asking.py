@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from selfsurf.browser_env.errors import EnvError, reason, traceback_of
 from selfsurf.browser_env.safety.policy import Risk
 
 YES = ("yes", "y", "ok", "okay", "allow", "true")
@@ -94,7 +95,7 @@ class Program:
             if not isinstance(said, str):
                 raise TypeError(f"the user's function returned {said!r}, which is no text")
         except Exception as error:
-            said = error if self._late is None else self._late
+            said = _failure(error) if self._late is None else self._late
         with contextlib.suppress(RuntimeError):  # the loop has stopped: nobody waits for the answer
             self._loop.call_soon_threadsafe(self._settle, said)
 
@@ -110,6 +111,13 @@ class Program:
     async def said(self) -> str | Exception:
         """Wait for the answer: a text, or what the function raised."""
         return await asyncio.shield(self._answer)
+
+
+def _failure(error: Exception) -> EnvError:
+    failure = EnvError(f"the function that answers for the user raised {reason(error)}")
+    failure.traceback = traceback_of(error)
+    failure.__cause__ = error
+    return failure
 
 
 def checked_answer(said: object) -> str:

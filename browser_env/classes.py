@@ -34,13 +34,14 @@ _placed: dict[str, str] = {}
 """Where files of another machine lie here, by their paths there."""
 
 
-def load_class(name: str, folder: str = "", wanted: Callable[[Any], bool] = callable) -> Any:
-    """Return the class of `module:Class` or of `file.py:Class`.
+def load_class(name: str, folder: str = "", wanted: Callable[[Any], bool] = callable, what: str = "class") -> Any:
+    """Return the class (or the function) of `module:Class` or of `file.py:Class`.
 
     Args:
         name: which class.
         folder: base of a relative path; the current folder by default.
         wanted: what of its file is named where there is no such class.
+        what: `function`, for one.
 
     Raises:
         ValueError: there is no such class.
@@ -51,7 +52,7 @@ def load_class(name: str, folder: str = "", wanted: Callable[[Any], bool] = call
     if not callable(kind):
         if attribute and (told := told_of_import(f"{where}.{attribute}")):
             raise ValueError(told)
-        named = f"{where} has no class {attribute!r}" if attribute else f"{name} names no class in {where}"
+        named = f"{where} has no {what} {attribute!r}" if attribute else f"{name} names no {what} in {where}"
         raise ValueError(named + _offer(module, attribute, wanted))
     return kind
 

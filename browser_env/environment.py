@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from selfsurf.browser_env.classes import file_path, load_class
 from selfsurf.browser_env.safety import terminal
@@ -48,7 +48,7 @@ class Program:
     def __init__(self, name: str) -> None:
         where, _, function = name.rpartition(":")
         self.name = f"{file_path(where)}:{function}" if where.endswith(".py") else name
-        load_class(self.name)
+        load_class(self.name, what="function")
 
     def __call__(self, question: str) -> str:
         """Return the function's answer."""
@@ -229,9 +229,32 @@ def _state(path: Path) -> dict[str, Any]:
         state = json.loads(path.read_text(encoding="utf8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"storage_state: {path} can't be read ({type(error).__name__}).") from None
-    if not isinstance(state, dict) or not isinstance(state.get("cookies"), list):
-        raise ValueError(f"storage_state: {path} holds no storage state, as env.unwrapped.storage_state() returns it.")
-    return state
+    try:
+        _StorageState.model_validate(state, strict=True)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise ValueError(
+            f"storage_state: {path} holds no storage state, as env.unwrapped.storage_state() returns it"
+            f"{where and f' ({where} is missing or wrong)'}."
+        ) from None
+    return dict(state)
+
+
+class _Cookie(BaseModel):
+    """What of a cookie Playwright asks for, beside `domain` and `path` or `url`."""
+
+    name: str
+    value: str
+
+
+class _Origin(BaseModel):
+    origin: str
+    storage: list[_Cookie] = Field(default=[], alias="localStorage")
+
+
+class _StorageState(BaseModel):
+    cookies: list[_Cookie]
+    origins: list[_Origin] = []
 
 
 def _user(name: str, *, later: bool) -> Any:

@@ -13,10 +13,14 @@ from selfsurf.agents.play.taken_up import end_of
 from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter
 from selfsurf.browser_env.safety.terminal import printable
+from selfsurf.browser_env.text import first_line
 from selfsurf.scripts.terminal.arguments import Json
 from selfsurf.scripts.waiting.kept import KeptRun, kept_runs
 from selfsurf.scripts.waiting.person import with_hint
 from selfsurf.scripts.waiting.web import answer_on_page
+
+PATIENCE = 30.0
+"""Seconds that a run's process has to end."""
 
 
 def main(
@@ -42,10 +46,12 @@ def main(
     if not kept.there:
         raise typer.BadParameter(f"{run} waits for nobody: it has ended, or was begun without --wait.")
     here = kept.hold()
+    if stop and not here:
+        if not kept.stop(PATIENCE):
+            raise typer.BadParameter(f"Its process has not ended within {PATIENCE:.0f} s: kill it, and repeat this.")
+        here, episode = True, Episode(run)
     if here and (stop or episode.meta["ended"] is not None or end_of(episode)):
         return _end(kept, episode, as_json=as_json)
-    if stop:
-        raise typer.BadParameter("Its process lives: press Ctrl-C there, or send it a SIGTERM.")
     question = kept.question
     if question is not None:
         if web and not text:
@@ -76,7 +82,14 @@ def main(
         print("It did not wait for an answer, and goes on without yours.", file=sys.stderr)
     from selfsurf.scripts.run import Settings, carry_out
 
-    settings = Settings.model_validate_json(kept.settings).model_copy(update={"as_json": as_json})
+    try:
+        settings = Settings.model_validate_json(kept.settings).model_copy(update={"as_json": as_json})
+    except (OSError, ValueError) as error:
+        kept.let_go()
+        raise typer.BadParameter(
+            f"{kept.running}, which the run goes on with, is damaged: {first_line(error)}. End it: selfsurf answer "
+            f"{run} --stop"
+        ) from None
     return carry_out(settings, kept, text if question is not None else None)
 
 

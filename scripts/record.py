@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 import sys
@@ -160,7 +161,9 @@ def _asked(answer: str) -> tuple[str, str]:
 
 def _replay(settings: Settings, episode: Episode) -> int:
     from selfsurf.agents.play.replay import ReplayedStep, replay
-    from selfsurf.envs_registry.loading import recorded_name, unloaded
+    from selfsurf.browser_env import EnvError, Safety
+    from selfsurf.browser_env.safety.network import PRIVATE, host_and_port
+    from selfsurf.envs_registry.loading import is_open, recorded_name, unloaded
 
     meta, files = episode.meta, settings.files
     if (episode.folder / "manifest.json").exists() and (damages := episode.damage()):
@@ -179,10 +182,14 @@ def _replay(settings: Settings, episode: Episode) -> int:
         )
     _, task = chosen_task(name, "", "")
     given = settings.environment
+    if is_open(name):
+        _check_secrets(given.secret)
     if files is not None:
         given = given.model_copy(update={"upload_from": (*given.upload_from, files)})
     size = {"viewport": tuple(meta["viewport"])} if meta["viewport"] and not given.device else {}
     options = {**size, **environment_options(given)}
+    if is_open(name):  # the file names the address, whoever wrote it
+        options["safety"] = dataclasses.replace(options.get("safety") or Safety(), trust_start=False)
     if settings.headful:
         check_window()
 
@@ -190,10 +197,27 @@ def _replay(settings: Settings, episode: Episode) -> int:
         said = f"{step.step + 1:3d}  {step.action}  {step.error or 'done'}"
         console.print(said, markup=False, highlight=False)
 
-    result = replay(episode, task, files=files, shown=shown, headless=not settings.headful, **options)
+    try:
+        result = replay(episode, task, files=files, shown=shown, headless=not settings.headful, **options)
+    except EnvError as error:
+        host = host_and_port(task.start_url or "")[0]
+        if PRIVATE in str(error) and host:
+            raise EnvError(f"{error} If you know the episode and that site, add --allowed {host}.") from error
+        raise
     done = sum(step.done for step in result.steps)
     if settings.as_json:
         print(json.dumps(result.to_dict()))
     else:
         print(f"{done} of {len(result.steps)} actions done. {result.difference or 'It ended as it did.'}")
     return 0 if result.complete and result.same_outcome else 1
+
+
+def _check_secrets(given: tuple[str, ...]) -> None:
+    """Refuse a secret without hosts: an episode that somebody wrote could type it anywhere."""
+    for item in given:
+        name, _, reference = item.partition("=")
+        if "@" not in name:
+            raise typer.BadParameter(
+                f"--secret {name}: an episode says itself where it is typed. Name the hosts that may have it: "
+                f"--secret {name}@HOST={reference}"
+            )

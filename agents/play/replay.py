@@ -27,7 +27,7 @@ from selfsurf.browser_env import (
     Safety,
     Task,
     Upload,
-)  # fmt: skip
+)
 from selfsurf.browser_env.observe.outline import without_focus
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.format import recorded_action

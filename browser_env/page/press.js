@@ -44,18 +44,29 @@ function onPress(event) {
     aim.fits = hit?.nodeType === 1 && isMeant(hit);
   }
   if (aim.fits) {
-    if (event.type === 'mouseup') aim.slipped = hasSlipped(event);
+    if (event.type === 'mouseup' && aim.el?.isConnected) {
+      const over = releasedOver(event);
+      aim.slipped = over && !isUnder(event);
+      aim.over = over && !aim.slipped ? called(over) : '';
+    }
     return;
   }
   event.stopImmediatePropagation();
   event.preventDefault();
 }
 
-// Has the element moved away between the press and the release, so that there was no click?
-function hasSlipped({target, clientX, clientY}) {
-  if (aim.el?.isConnected !== true || documentOf(target) !== documentOf(aim.target) || Math.hypot(clientX - aim.x, clientY - aim.y) > 1) return false;  // a drag
+// What the mouse was released over, if the element was pressed and this is something else, so that there was no click:
+// it has moved away, or something has come over it. Null where it has gone, and for a drag.
+function releasedOver({target, clientX, clientY}) {
+  if (documentOf(target) !== documentOf(aim.target) || Math.hypot(clientX - aim.x, clientY - aim.y) > 1) return null;
+  const {width, height} = rectOf(aim.target);
+  const hit = width && height ? deepest(documentOf(target), clientX, clientY) : null;
+  return hit && !isMeant(hit) ? hit : null;
+}
+
+function isUnder({clientX, clientY}) {
   const {left, top, right, bottom} = rectOf(aim.target);
-  return right > left && bottom > top && (clientX < left || clientX > right || clientY < top || clientY > bottom) && !isMeant(deepest(documentOf(target), clientX, clientY));
+  return clientX >= left && clientX <= right && clientY >= top && clientY <= bottom;
 }
 
 function isMeant(hit) {
@@ -73,10 +84,10 @@ function isMeant(hit) {
 // What received the last press instead of its element: its number and element, what it was, and whether it was stopped.
 function missed() {
   if (!aim) return lastMissed;
-  const {press, el, target, x, y, fits, hit, slipped} = aim;
+  const {press, el, target, x, y, fits, hit, slipped, over: released} = aim;
   lastMissed = null;
   if (fits === false) lastMissed = {press, what: hit?.nodeType === 1 ? called(hit) : 'the page', stopped: true};
-  if (slipped) lastMissed = {press, slipped};
+  if (slipped || released) lastMissed = {press, slipped, released};
   if (fits === null && el) {
     const over = deepest(documentOf(target), x, y);
     if (over && FRAMES.has(over.localName) && !isInside(over, target)) lastMissed = {press, what: 'a frame', stopped: false};

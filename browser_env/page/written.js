@@ -25,7 +25,8 @@ const OURS = new RegExp([
   `(?:${ROLE})(?:$| level=| value=| busy$|:)`,
   `(?:${[...ROLES, ...STRUCTURE, ...Object.values(TAG_ROLES), ...Object.values(INPUT_ROLES)].join('|')}|text|iframe|option|marked text:) ?"`,
   'scrolls: \\d', `(?:\\S+ )?(?:${[...SHAPES].join('|')})(?: outline)? (?:[\\d.]+x[\\d.]+ at|from [\\d.-]+,)`,
-  '\\.\\.\\. (?:left out|\\d+ (?:lines|more options)|the page (?:goes on|is longer))',
+  '\\.\\.\\. (?:left out|cut:|\\d+ (?:lines|more)|the page (?:goes on|is longer))',
+  '(?:Goal|Page|Last action|Error|[Uu]ser|[Aa]ssistant|[Ss]ystem):', '</?page>',  // around the outline in a prompt
   '(?:no change|new page:|much changed, the whole page:|changed:)$',
   `.*\\[\\d+\\] (?:${[...ROLES].join('|')}) "`,
   '.*\\{"[a-z_]+":',  // an action, as prompts have them behind elements

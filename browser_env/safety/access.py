@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.errors import ActionError, EnvError
 from selfsurf.browser_env.safety.files import shows_file
 from selfsurf.browser_env.safety.network import Rules, host_and_port
 from selfsurf.browser_env.safety.policy import Safety
@@ -53,6 +53,7 @@ class AccessGuard:
             raise ValueError("Hosts can't be allowed or blocked in a browser's default context.")
         self.safety = safety
         self._guarded = guarded and safety.guards_network
+        start_url = start_url if safety.trust_start else None
         own = [host_and_port(url)[0] for url in (start_url or "", *sites)]
         self.rules = Rules(safety, filter(None, own))
         self.folders = tuple(safety.allow_files)
@@ -112,8 +113,15 @@ class AccessGuard:
 
         Nothing but that code can do so: a page that is there navigates away from itself, and one that has gone blank
         can only be sent on by another that it has opened.
+
+        Raises:
+            EnvError: it starts at a file, is not trusted (`Safety.trust_start`), and no rule allows that folder.
         """
-        self.admit(task.start_url or "")
+        start = task.start_url or ""
+        if self.safety.trust_start:
+            self.admit(start)
+        elif start.startswith("file:") and not shows_file(start, self.folders):
+            raise EnvError(NOT_A_PATH)
         if self.proxy is None or type(task).setup is Task.setup:
             yield
             return

@@ -48,6 +48,9 @@ class Safety:
     """Hosts that may not be reached, with all of their subdomains; overrides `allowed` and the task."""
     allow_private: bool = False
     """May private, loopback, link-local and other non-public addresses be reached?"""
+    trust_start: bool = True
+    """May the host (or the folder) where the task starts be reached, private or not? False where a file from somebody
+    else names it, such as an episode to replay: it is then a host like any other."""
     allow_files: tuple[str | Path, ...] = ()
     """Folders that `file:` addresses may show."""
     secrets: Mapping[str, str | Secret | Callable[[], str]] = field(default_factory=dict, repr=False)

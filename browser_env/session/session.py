@@ -367,6 +367,9 @@ class Session:
         if miss.get("slipped"):
             self.missed = "The element moved away while the mouse was pressed on it, so it was not clicked."
             return
+        if miss.get("released"):
+            self.note(f"when the mouse was released, {miss['released']} had come over the element: no click")
+            return
         self.stopped = miss["stopped"]
         there = f"The click did not reach its element: when the mouse was pressed, {miss['what']} was in its place"
         self.missed = f"{there}. It was stopped." if miss["stopped"] else f"{there} and received it."

@@ -1,6 +1,7 @@
 """What a run that may wait keeps beside its episode, in the folder `running` that its user alone can read.
 
     run.json        the command's settings, to go on with
+    holder          machine and number of the process that holds the run, or held it last
     journal.jsonl   the step under way (`browser_env.record.journal`)
     answer-*.json   a person's answer to the question of a step, at a time
     browser/        the browser that outlives the process (`browser_env.session.detached`)
@@ -13,7 +14,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import shutil
+import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,6 +40,7 @@ class KeptRun:
         self.running = folder / "running"
         self.browser = self.running / "browser"
         self._lock: FolderLock | None = None
+        self._holder = self.running / "holder"
 
     @classmethod
     def begin(cls, folder: Path, settings: str) -> KeptRun:
@@ -55,8 +59,28 @@ class KeptRun:
             except FolderInUse:
                 time.sleep(LOOKED)
             else:
+                self._holder.write_text(f"{platform.node()} {os.getpid()}", encoding="utf8")
                 return True
         return False
+
+    def stop(self, patience: float) -> bool:
+        """Have its process end, as Ctrl-C there would, and take the run over.
+
+        Args:
+            patience: seconds to wait for that.
+
+        Returns:
+            False if it has not ended: it hangs, or is on another machine.
+        """
+        with contextlib.suppress(OSError, ValueError):
+            machine, pid = self._holder.read_text(encoding="utf8").rsplit(" ", 1)
+            if machine == platform.node():
+                os.kill(int(pid), signal.SIGTERM)
+        deadline = time.monotonic() + patience
+        while self.there and not self.hold():
+            if time.monotonic() > deadline:
+                return False
+        return True
 
     def let_go(self) -> None:
         """Leave the run to another process."""

@@ -135,7 +135,9 @@ def test_a_slow_function_runs_against_no_deadline_and_one_that_raises_is_no_fail
     assert (obs["messages"][-1]["text"], info["outcome"]) == ("Blue.", "running")
     *_, info = env.step({"action": "ask_user", "question": "raise"})
     assert (info["outcome"], info["trainable"]) == ("env_error", False)
-    assert "division by zero" in info["outcome_detail"]
+    assert info["outcome_detail"] == (
+        "the function that answers for the user raised ZeroDivisionError: division by zero"
+    )
 
 
 def test_in_a_vector_one_waits_and_the_others_go_on(tmp_path):

@@ -603,20 +603,24 @@ def test_killed_behind_its_last_step_it_is_judged_by_a_specification_alone(
 
 
 @pytest.mark.slow
-def test_what_was_left_is_listed_and_ended(
-    site: Any, kept: KeptRun, waiting: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("killed_before", [True, False])
+def test_what_was_left_or_waits_is_listed_and_ended(
+    killed_before: bool, site: Any, kept: KeptRun, waiting: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     process = waiting()
     monkeypatch.chdir(tmp_path)
-    refused = CliRunner().invoke(app, ["answer", str(kept.folder), "--stop"])
-    assert (refused.exit_code, "Its process lives" in refused.output) == (2, True)
-    assert killed(process)
     browser = browser_of(kept)
     assert "runs/episode: Which colour?" in CliRunner().invoke(app, ["answer"]).output
+    if killed_before:
+        assert killed(process)
+        (kept.running / "run.json").write_text("{")
+        damaged = CliRunner().invoke(app, ["answer", str(kept.folder), "Blue."])
+        assert (damaged.exit_code, "is damaged" in damaged.output, "--stop" in damaged.output) == (2, True, True)
     stopped = CliRunner().invoke(app, ["answer", str(kept.folder), "--stop"])
     assert stopped.output.startswith("stopped.")
     assert until(lambda: not browser.is_running() or browser.status() == psutil.STATUS_ZOMBIE)
     assert not kept.running.exists()
+    assert killed_before or process.wait(20) in (130, 143)
     ended = Episode(kept.folder)
     assert (ended.meta["outcome"], ended.damage()) == ("stopped", [])
     assert ended.meta["outcome_detail"] == "Ended by the user, who was asked: Which colour?"

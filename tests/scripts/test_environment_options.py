@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from selfsurf import agents
 from selfsurf.agents.policies.openai.endpoints import ENDPOINTS
 from selfsurf.browser_env import shutdown
+from selfsurf.browser_env.environment import EnvironmentSettings
 from selfsurf.browser_env.session.browsers import find_browser
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.terminal.agent_options import offered
@@ -124,6 +125,21 @@ def test_a_goal_without_a_page_with_a_secret_a_device_and_a_storage_state(
         "secret": ["password@127.0.0.1=env:SHOP_PASSWORD"], "env": ["locale=de-DE", "headers=env:SHOP_HEADERS"],
     }  # fmt: skip
     assert "automatically" in CliRunner().invoke(app, ["view", str(out)]).output
+
+
+@pytest.mark.parametrize(
+    ("state", "where"),
+    [
+        ([1], ""),
+        ({"origins": []}, " (cookies is missing or wrong)"),
+        ({"cookies": [{"name": 1, "value": "x"}]}, " (cookies.0.name is missing or wrong)"),
+        ({"cookies": [], "origins": [{"origin": 5}]}, " (origins.0.origin is missing or wrong)"),
+    ],
+)
+def test_a_file_that_holds_no_storage_state_is_refused(tmp_path: Path, state: Any, where: str) -> None:
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    with pytest.raises(ValueError, match=re.escape(f"as env.unwrapped.storage_state() returns it{where}.")):
+        EnvironmentSettings(storage_state=tmp_path / "state.json").options()
 
 
 @pytest.mark.parametrize("stealth", [False, True])

@@ -59,6 +59,33 @@ def test_a_damaged_episode_is_not_played_again(tmp_path):
     assert "The episode is damaged: episode.json is damaged. Nothing of it is played" in said(refused)
 
 
+def test_an_episode_opens_nothing_of_the_own_network_and_gets_no_secret_unless_told_so(
+    tmp_path, monkeypatch, loopback  # noqa: F811
+):  # fmt: skip
+    asked = []
+    server = loopback(lambda request: asked.append(request.path) or b"<title>Shop</title>")
+    address, private = f"{server.url}/", tmp_path / "page.html"
+    private.write_text("<p>mine</p>")
+    for name, url in (("site", address), ("file", private.as_uri())):
+        EpisodeWriter(tmp_path / name, {"goal": "Look.", "url": url}).finish("stopped", trainable=False)
+    refused = run("--replay", str(tmp_path / "site"))
+    assert refused.exit_code == 1
+    assert "private network" in said(refused)
+    assert "If you know the episode and that site, add --allowed 127.0.0.1." in said(refused)
+    assert "/" not in asked
+    refused = run("--replay", str(tmp_path / "file"))
+    assert refused.exit_code == 1
+    assert "could not be opened: file outside of the allowed folders" in said(refused)
+    monkeypatch.setenv("PASSWORD", "lovelace42")
+    refused = run("--replay", str(tmp_path / "site"), "--allowed", "127.0.0.1", "--secret", "password=env:PASSWORD")
+    assert refused.exit_code == 2
+    assert "--secret password@HOST=env:PASSWORD" in said(refused)
+    bound = ["--secret", "password@127.0.0.1=env:PASSWORD"]
+    played = run("--replay", str(tmp_path / "site"), "--allowed", "127.0.0.1", *bound)
+    assert "0 of 0 actions done" in played.stdout, played.output
+    assert "/" in asked
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -229,7 +256,10 @@ def test_a_person_at_a_real_window(display, loopback, tmp_path):  # noqa: F811
     assert '{"action": "fill"' in errors  # told live
 
     replayed = subprocess.run(
-        [*command, "--replay", str(folder), "--json"], capture_output=True, text=True, check=False
+        [*command, "--replay", str(folder), "--allowed", "127.0.0.1", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     result = json.loads(replayed.stdout)
     assert replayed.returncode == 0, replayed.stderr

@@ -134,6 +134,7 @@ def test_a_menu_that_opens_over_its_button_is_no_slip(open_page):
     env, _ = open_page(page)
     obs, *_ = env.step({"action": "click", "id": 1})
     assert obs["last_error"] == ""
+    assert [*obs["events"]] == ["when the mouse was released, div#m had come over the element: no click"]
 
 
 def test_a_whole_folder_can_not_be_uploaded(open_page, tmp_path):
