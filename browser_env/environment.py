@@ -52,7 +52,8 @@ class Program:
 
     def __call__(self, question: str) -> str:
         """Return the function's answer."""
-        return str(load_class(self.name)(question))
+        said: str = load_class(self.name)(question)
+        return said
 
 
 class EnvironmentSettings(BaseModel):

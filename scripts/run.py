@@ -414,6 +414,7 @@ class _Attempt(Watch):
         error = ended.detail if ended.masked or ended.agent_raised or not self.ended else ""
         result = {
             "outcome": ended.outcome, "reward": ended.reward, "answer": ended.answer, "error": error,
+            "detail": ended.detail, "terminal_reason": ended.terminal_reason,
             "steps": state.step, "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens,
             "seconds": round(state.seconds, 3), "episode": str(self.writer.folder),
         }  # fmt: skip
@@ -428,24 +429,24 @@ class _Attempt(Watch):
         else:
             if error:
                 show_error(error, ended.traceback)
-            why = "".join(f"\n{found}: {what}" for found, what in _not_met(self.task, ended.score))
-            why += cached_line(cached) if cached else ""
-            answer = visible_lines(ended.answer)  # a page may have written it
+            detail = "" if error or ended.claimed or ended.solved else ended.detail
+            said = [*([visible_lines(detail)] if detail else []), *_not_met(self.task, ended.score)]
+            why = "".join(f"\n{one}" for one in said) + (cached_line(cached) if cached else "")
+            answer = "" if detail else visible_lines(ended.answer)  # a page may have written it
             print(f"{ended.outcome}. {answer}".strip() + f"{why}\nEpisode: {self.writer.folder}", flush=True)
             after()
-        if interrupts.seen:
-            return interrupts.exit_code
         # An open-ended goal ends as `stopped`: nobody but the user can judge the answer.
-        return 0 if ended.solved or (ended.outcome == "stopped" and ended.claimed) else 1
+        fine = ended.solved or (ended.outcome == "stopped" and ended.claimed)
+        return interrupts.exit_code if interrupts.seen else 0 if fine else 1
 
 
-def _not_met(task: Task, score: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the criteria of a specified goal that are `missed` or `unknown`, and why."""
+def _not_met(task: Task, score: dict[str, Any]) -> list[str]:
+    """Say which criteria of a specified goal are `missed` or `unknown`, and why."""
     from selfsurf.tasks.goal import GoalTask
 
     if not isinstance(task, GoalTask) or "criteria" not in score:
         return []
-    return [(one["found"], one["why"]) for one in score["criteria"] if one["found"] != "met"]
+    return [f"{one['found']}: {one['why']}" for one in score["criteria"] if one["found"] != "met"]
 
 
 def _begin(

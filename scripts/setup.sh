@@ -177,6 +177,13 @@ if [ "${1:-}" = --repair ]; then
     repair=yes
     shift
 fi
+case "${1:-}" in
+    -*)
+        sed -n '5,9s/^# \{0,1\}//p' "$0"
+        [ "$1" = -h ] || [ "$1" = --help ] || fail "there is no option $1"
+        exit 0
+        ;;
+esac
 [ $# -gt 0 ] || set -- train
 key=$(cat pyproject.toml .ci/constraints.txt scripts/setup.sh | cksum)" $root"
 old_key='' old_extras='' old_browser=''

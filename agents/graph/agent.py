@@ -62,6 +62,8 @@ class GraphAgent(DecidingAgent):
             raise ValueError(f"The planner needs a policy, which {type(agent).__name__} is not.")
         if agent.max_actions > 1:
             raise ValueError("The graph judges actions one by one: leave max_actions at 1.")
+        if budget_dollars is not None and getattr(agent.policy, "prices", None) is None:
+            raise ValueError("budget_dollars needs a policy that knows what its tokens cost: give prices=.")
         self.agent = agent
         self._confirm, self._scan = confirm, scan
         self._budgets = Budgets(budget_steps, budget_tokens, budget_seconds, budget_dollars)

@@ -337,7 +337,7 @@ class Player:
         """Tell the agent of an episode, and what was done in it before."""
         assert live.env is not None
         files, open_ended = file_names(live.env.core.settings.safety.upload_from), live.env.task.open_ended
-        folder = None if live.writer is None else live.writer.folder
+        folder = None if live.writer is None or live.writer.redacted_in_full else live.writer.folder
         self._agent.begin(live.slot, live.ask.job, goal, open_ended=open_ended, files=files, folder=folder)
         for past in live.taken_up.steps if live.taken_up is not None else ():
             with contextlib.suppress(ActionError):  # a reply that was no action

@@ -44,6 +44,7 @@ class Webtask:
             )
         self._options = options
         self._agents: list[WebAgent] = []
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -62,8 +63,11 @@ class Webtask:
             options: of the agent (`agents.make("roles", ...)`).
 
         Raises:
-            ValueError: an option is wrong, the model can't be had, or another open agent has this one of roles.
+            ValueError: an option is wrong, the model can't be had, another open agent has this one of roles, or this is
+                closed.
         """
+        if self._closed:
+            raise ValueError("It is closed: make another one.")
         executor = await asyncio.to_thread(_executor, llm, options)
         env = await asyncio.to_thread(AsyncBrowserEnv, task=Visit(), **self._options)
         agent = WebAgent(executor, env, None if episodes is None else Path(episodes))
@@ -75,6 +79,7 @@ class Webtask:
 
     async def close(self) -> None:
         """Close all agents. The browser ends with the process, or by `browser_env.shutdown()`."""
+        self._closed = True
         made, self._agents = self._agents, []
         for agent in made:
             await agent.close()
@@ -82,6 +87,8 @@ class Webtask:
 
 def _executor(llm: str | Policy | TaskExecutor, options: dict[str, Any]) -> TaskExecutor:
     if isinstance(llm, str):
+        if "policy" in options:
+            raise ValueError(f"The policy is the first argument, {llm!r}: leave policy= out.")
         made: Any = agents.make("roles", policy=llm, **options)
         return made  # type: ignore[no-any-return]
     if isinstance(llm, TaskExecutor):

@@ -95,14 +95,25 @@ class WebAgent:
 
         Raises:
             ValueError: there is no task, or another is under way.
+            EnvError: the browser has gone since, and the page with it.
         """
         await self._idle()
+        if self._lost():
+            raise EnvError("The browser is gone, and its page with it: navigate(url) opens one again.")
         if not isinstance(task, str) or not isinstance(max_steps, int) or not task.strip() or max_steps < 1:
             raise ValueError("A task is said in words, and max_steps is a whole number from 1 on.")
         self.env.task.goal, self.env.core.max_steps = task, max_steps
         self._observation, self._opened = None, True
         self._playing = Playing(self.executor, self.env, self._writer(task), self._asking)
         return await self._wait(self._playing.begin)
+
+    def _lost(self) -> bool:
+        """Has the browser gone, or the page's own process? Then the next page is the first one again."""
+        session = self.env.core.session
+        lost = session is not None and (session.closed or session.active.crashed or session.active.page.is_closed())
+        if lost:
+            self._observation, self._opened = None, False
+        return lost
 
     async def run_step(self) -> TaskResult:
         """Take the next step of the task that was begun.
@@ -132,7 +143,7 @@ class WebAgent:
             ValueError: a task is under way; so for all that follow.
         """
         await self._idle()
-        if self._opened:
+        if self._opened and not self._lost():
             await self.do({"action": "navigate", "url": url})
             return
         self.env.task.start_url = url

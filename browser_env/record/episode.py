@@ -103,6 +103,11 @@ class EpisodeWriter:
         return writer
 
     @property
+    def redacted_in_full(self) -> bool:
+        """Is it for sharing, so that nothing private may lie beside it either?"""
+        return bool(self._meta["redacted"] == "full")
+
+    @property
     def steps(self) -> int:
         """Number of steps that are written."""
         return self._steps

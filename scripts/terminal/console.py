@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import logging
 import os
@@ -188,6 +189,8 @@ def quiet_libraries() -> None:
 
     quiet()
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    if importlib.util.find_spec("transformers") is None:
+        return
     import transformers
 
     transformers.logging.set_verbosity_error()

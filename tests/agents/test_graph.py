@@ -344,6 +344,8 @@ def test_the_brief_is_short_for_small_models(form: Observation) -> None:
 def test_wrong_options_and_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="max_actions at 1"):
         graph("http://127.0.0.1:9/v1", max_actions=2)
+    with pytest.raises(ValueError, match="give prices="):
+        graph("http://127.0.0.1:9/v1", budget_dollars=1.0)
     with pytest.raises(ValueError, match="confirm"):
         graph("http://127.0.0.1:9/v1", confirm="never")
     monkeypatch.setitem(sys.modules, "langgraph", None)

@@ -84,9 +84,10 @@ def cut_off(handler: BaseHTTPRequestHandler) -> None:
         lambda handler: answer(handler, body={"choices": []}),
         lambda handler: answer(handler, body={"error": {"message": "upstream"}}),
         lambda handler: answer(handler, body={"choices": [{"message": None}]}),
+        lambda handler: answer(handler, body={"choices": [{"message": {"content": 5}}]}),
         lambda handler: answer(handler, body=["no object"]),
     ],
-    ids=["500", "503", "408", "429", "dropped", "cut off", "bad JSON", "HTML", "no choices", "error", "no message",
+    ids=["500", "503", "408", "429", "dropped", "cut off", "bad JSON", "HTML", "no choices", "error", "no message", "no text",
          "a list"],
 )  # fmt: skip
 def test_what_may_pass_is_tried_again(

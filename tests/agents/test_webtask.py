@@ -22,10 +22,11 @@ from selfsurf.agents import SyncWebtask, Webtask
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 from selfsurf.agents.policy import Completion
 from selfsurf.agents.webtask.web_agent import Visit, WebAgent
-from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Safety, runtime
+from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Safety, SessionOptions, runtime
 from selfsurf.browser_env.record.episode import Episode
 from tests.agents.policy_server import answer, completion, replying, serve_raw
 from tests.agents.said import Saying
+from tests.processes import browsers, until
 
 DOCS = Path(__file__).parents[2] / "docs" / "agents.md"
 PAGE = """<!doctype html><title>Shop</title><input aria-label=Name>
@@ -297,8 +298,28 @@ def test_a_closed_agent_says_so_and_episodes_are_numbered_on(tmp_path: Path, add
         for use in (agent.observe, lambda: agent.navigate(address), lambda: agent.execute("Look.")):
             with pytest.raises(ValueError, match="agent is closed"):
                 use()
+    with pytest.raises(ValueError, match="is closed"):
+        webtask.create_agent(**llm(DONE))
+    with SyncWebtask() as webtask, pytest.raises(ValueError, match="leave policy= out"):
+        webtask.create_agent("openai", policy="openai", model="m")
     with pytest.raises(TypeError, match="frob"):
         Webtask(frob=1)
+
+
+def test_a_task_whose_page_has_gone_with_the_browser_says_so(tmp_path: Path, address: str, llm: Any) -> None:
+    with SyncWebtask(session=SessionOptions(profile=tmp_path)) as webtask:
+        agent = webtask.create_agent(**llm(DONE, ACCEPTED))
+        agent.navigate(address)
+        session = agent._agent.env.core.session
+        own = [one for one in browsers() if str(tmp_path) in " ".join(one.cmdline())]
+        for browser in own:
+            browser.kill()
+        assert own
+        assert until(session.active.page.is_closed)
+        with pytest.raises(EnvError, match="The browser is gone, and its page with it"):
+            agent.execute("Say what the mug costs.")
+        agent.navigate(address)
+        assert agent.execute("Say what the mug costs.").completed
 
 
 def test_importing_it_starts_and_loads_nothing() -> None:

@@ -67,6 +67,28 @@ def test_a_run_is_recorded_with_its_pictures_and_can_be_replayed(tmp_path: Path,
     assert replayed.exit_code == 0, replayed.output
 
 
+def test_a_graph_whose_episode_is_for_sharing_leaves_no_traces(tmp_path: Path) -> None:
+    page = "data:text/html,<input aria-label=Address>"
+    with serving(call("fill", 1, text="ada.private@home.test"), call("finish", "ok")) as url:
+        words_ = ["run", "--goal", "Fill it in.", "--url", page, *words("graph", url), "--redacted", "full"]
+        done = CliRunner().invoke(app, [*words_, "--out", str(tmp_path / "one")])
+    assert done.exit_code == 0, done.output
+    left = [path for path in (tmp_path / "one").rglob("*") if path.is_file()]
+    assert left
+    assert not [path for path in left if b"ada.private" in path.read_bytes()]
+    assert not (tmp_path / "one" / "logs").exists()
+
+
+def test_a_run_that_was_given_up_says_why(tmp_path: Path) -> None:
+    with serving(*[call("scroll", "down")] * 4) as url:
+        words_ = ["run", "--goal", "Press it.", "--url", PAGE, *words("graph", url), "--set", "budget_steps=1"]
+        done = CliRunner().invoke(app, [*words_, "--out", str(tmp_path / "one")])
+        told = CliRunner().invoke(app, [*words_, "--json", "--out", str(tmp_path / "two")])
+    assert "stopped.\nthe budget of 1 steps is used up" in done.output
+    assert json.loads(told.stdout)["terminal_reason"] == "budget_exhausted"
+    assert json.loads(told.stdout)["detail"] == "the budget of 1 steps is used up"
+
+
 @pytest.mark.slow
 def test_a_graph_works_in_the_shell(tmp_path: Path, site: str) -> None:  # noqa: F811
     with serving(call("scroll", "down"), call("finish", "It is about lunch.")) as url:

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.terminal.arguments import settings_of, wrong_settings
-from selfsurf.scripts.terminal.console import logged
+from selfsurf.scripts.terminal.console import logged, quiet_libraries
 from selfsurf.scripts.terminal.interrupts import Interrupts, restore_interrupts
 from selfsurf.sdft.settings import TrainSettings, fields
 from tests.processes import until
@@ -172,3 +172,8 @@ def test_bench_run_keeps_tracebacks_of_agents_and_of_tasks(tmp_path: Path) -> No
         meta = json.loads(path.read_text())
         assert (meta["outcome"], meta["trainable"]) == (outcome, False)
         assert source in meta["traceback"]
+
+
+def test_libraries_that_are_not_there_are_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    quiet_libraries()

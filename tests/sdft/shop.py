@@ -48,6 +48,7 @@ class Order:
 RECORDED = (
     Order("anna", "2", "Copper Pan", "14 Hill Road", "Ludwell", "Express"),
     Order("boris", "4", "Oak Tray", "7 Mill Lane", "Barton", "Pickup point"),
+    Order("carla", "3", "Wool Blanket", "22 Station Road", "Helmsley", "Standard"),
 )
 OTHERS = (
     Order("deniz", "5", "Glass Jug", "9 Church Row", "Thorpe", "Standard"),

@@ -150,8 +150,10 @@ def _call_text(call: Mapping[str, Any], by_kind: bool) -> str:
 def _content(message: Mapping[str, Any], kind: str) -> str:
     """The text of a message's content; of one in parts, that of the parts of a kind: reasoning has its own."""
     content = message.get("content")
-    if not isinstance(content, list):
+    if isinstance(content, str) or not content:
         return (content or "") if kind == "text" else ""
+    if not isinstance(content, list):
+        raise ReplyError(f"The message's content is {type(content).__name__}, neither text nor parts.")
     parts = (part for part in content if isinstance(part, Mapping) and part.get("type") == kind)
     return "".join(str(part.get(kind, "")) for part in parts)
 

@@ -1,4 +1,4 @@
-"""One recorded order in a shop that nothing here knows teaches SmolLM2-135M other orders."""
+"""Recorded orders in a shop that nothing here knows teach SmolLM2-135M other orders."""
 
 import time
 
@@ -35,20 +35,22 @@ def recorded(shop, order, folder):
         "run", "--agent", "tests/sdft/shop.py:Expert", "--set", f"order={RECORDED.index(order)}", "--url", shop.url,
         "--goal", order.goal, "--max-steps", 14, "--out", folder,
     )  # fmt: skip
-    assert shop.orders == [order]
+    assert shop.orders[-1] == order
     run("mark", folder, "solved", "--why", "It was ordered.")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_one_recorded_order_teaches_others(tmp_path, seed):
+@pytest.mark.parametrize(("recordings", "seed"), [((0,), 0), ((1,), 1), ((0, 1, 2), 0)])
+def test_recorded_orders_teach_others(tmp_path, recordings, seed):
     with open_shop() as shop:
-        recorded(shop, RECORDED[seed], tmp_path / "recording")
+        for which in recordings:
+            recorded(shop, RECORDED[which], tmp_path / f"recording-{which}")
+        shown = tmp_path.glob("recording-*")
         start = time.monotonic()
-        run("train", "--demonstrations", tmp_path / "recording", "--seed", seed, "--out", tmp_path / "trained")
+        run("train", "--demonstrations", *shown, "--seed", seed, "--out", tmp_path / "trained")
         minutes = (time.monotonic() - start) / 60
         agent = agents.make("transformers", model="smollm2", adapter=tmp_path / "trained" / "adapter")
         solved = [ordered(shop, agent, order) for order in OTHERS]
     print(f"{sum(solved)} of {len(solved)} other orders after {minutes:.1f} minutes")
-    assert sum(solved) >= 3, "none without the recording"
+    assert sum(solved) >= 3, "none without a recording"
