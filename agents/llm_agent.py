@@ -30,9 +30,10 @@ from selfsurf.agents.prompt.prompt import (
 )
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE, Picture, picture
 from selfsurf.agents.reply.compact import compact
-from selfsurf.agents.reply.constraint import grammar, longest_said
-from selfsurf.agents.reply.kinds import MAX_TEXT, Labels, check_kinds
+from selfsurf.agents.reply.constraint import grammar
+from selfsurf.agents.reply.kinds import MAX_TEXT, Labels, Texts, check_kinds
 from selfsurf.agents.reply.read import read_reply, unread
+from selfsurf.agents.reply.said import longest_said, said_in
 from selfsurf.agents.reply.schema import action_schema, thoughtful
 from selfsurf.agents.reply.thought import thought_in
 from selfsurf.agents.sequence import Rest
@@ -85,6 +86,8 @@ class LLMAgent(DecidingAgent):
             leads to another page (`agents.sequence`).
         labels: where it is constrained, a reply names what it acts on before its id, and a field again before what
             goes into it (True); a field alone, there (`"fields"`); or nothing.
+        texts: where it is constrained, what can be filled in or typed: anything, or only what the goal says
+            (`"goal"`): its words, runs of them and what it quotes (`agents.reply.said`).
         guards: which guards check and correct actions: True for all, False for none, or their names (`agents.guards`).
         aids: what else it is told of its own episode: True for all, or their names (`agents.aids`).
         site_memory: folder in which it keeps how goals were reached on each site, and is told that again
@@ -115,6 +118,7 @@ class LLMAgent(DecidingAgent):
     more_actions: Sequence[str] = ()
     max_actions: Count = 1
     labels: Labels = False
+    texts: Texts = "free"
     guards: Annotated[bool | Sequence[str], AfterValidator(guarding.guard_names)] = True
     aids: Annotated[bool | Sequence[str], AfterValidator(aid_names)] = False
     site_memory: str | None = None
@@ -422,10 +426,11 @@ class LLMAgent(DecidingAgent):
         seen = [element for element in obs["elements"] if element["id"] in visible_ids]
         thinks = self._writer.thinks
         room = cast(int, self.max_new_tokens) // self.max_actions - _REPLY_OVERHEAD
-        said = longest_said(slot.goal or obs["goal"])  # in characters, of which a token has several
-        longest = max(1, min(_LONG_TEXT if thinks else MAX_TEXT, max(room, said)))
+        goal = slot.goal or obs["goal"]
+        most = max(room, longest_said(goal))  # in characters, of which a token has several
+        longest = max(1, min(_LONG_TEXT if thinks else MAX_TEXT, most))
         more: dict[str, Any] = {"max_actions": self.max_actions, "tabs": obs["tabs"], "files": slot.files}
-        more["labels"] = self.labels
+        more |= {"labels": self.labels, "said": said_in(goal) if self.texts == "goal" else ()}
         if self.policy.guidance == "grammar":
             thought = max(1, min(_LONG_THOUGHT, room)) if thinks else 0
             return grammar(seen, slot.kinds, max_text=longest, thought=thought, **more)

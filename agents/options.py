@@ -18,5 +18,5 @@ Natural: TypeAlias = Annotated[int, Field(ge=0)]
 Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A number that is not negative."""
 
-Duration: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """A number above 0."""

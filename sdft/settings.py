@@ -24,7 +24,7 @@ from selfsurf.agents.llm_agent import Vision
 from selfsurf.agents.prompt.named import PromptName
 from selfsurf.agents.prompt.prompt import DEMONSTRATION, Sight, check_wording
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
-from selfsurf.agents.reply.kinds import Labels, check_kinds
+from selfsurf.agents.reply.kinds import Labels, Texts, check_kinds
 from selfsurf.browser_env.environment import EnvironmentSettings
 from selfsurf.envs_registry import task_names, task_of
 from selfsurf.renames import REMOVED_SETTINGS, SETTINGS, told_of_settings
@@ -188,6 +188,8 @@ class TrainSettings(BaseModel):
     labels: Labels = False
     """Replies name what they act on before its id (`true`), or only a field, before what goes into it (`"fields"`). The
     adapter's do so, too."""
+    texts: Texts = "free"
+    """What replies may fill in or type: anything, or only what the goal says (`"goal"`). The adapter's too."""
     max_prompt_tokens: int = Field(default=1024, ge=1)
     """Most tokens of the student's prompt; the page is cut to fit. The teacher's is longer by the demonstration."""
     prompt: PromptName = "compact"

@@ -16,7 +16,7 @@ from selfsurf.agents.llm_agent import Vision
 from selfsurf.agents.policy import Policy
 from selfsurf.agents.prompt.named import check_prompt
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
-from selfsurf.agents.reply.kinds import Labels, check_kinds
+from selfsurf.agents.reply.kinds import Labels, Texts, check_kinds
 from selfsurf.browser_env.classes import is_loaded
 
 PROMPT = "prompt"
@@ -45,6 +45,7 @@ class AdapterPrompt(BaseModel):
     constrained: bool = True
     prefill: str = '{"'
     labels: Labels = False
+    texts: Texts = "free"
     vision: Vision = "auto"
     max_image_side: int | None = Field(default=MAX_IMAGE_SIDE, ge=1)
     text_page: bool = True

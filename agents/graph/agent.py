@@ -17,7 +17,7 @@ from selfsurf.agents.graph.run import GraphRun
 from selfsurf.agents.graph.state import GraphState
 from selfsurf.agents.graph.wiring import check_installed
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.agents.options import Amount, Count, Duration
+from selfsurf.agents.options import Count, Positive
 from selfsurf.agents.policy import Policy, PolicyError, summed
 from selfsurf.agents.reply.thought import thought_in
 from selfsurf.browser_env import Action, Observation
@@ -54,8 +54,8 @@ class GraphAgent(DecidingAgent):
         scan: bool = True,
         budget_steps: Count | None = None,
         budget_tokens: Count | None = None,
-        budget_seconds: Duration | None = None,
-        budget_dollars: Amount | None = None,
+        budget_seconds: Positive | None = None,
+        budget_dollars: Positive | None = None,
     ) -> None:
         check_installed()
         if not isinstance(agent, LLMAgent):
@@ -135,7 +135,7 @@ class GraphAgent(DecidingAgent):
     ) -> list[Decision | BaseException]:
         """Let the graphs of several episodes go on to what they want done next. As `LLMAgent.decide_each`.
 
-        A model's server that could not be asked, again and again, is a `PolicyError`.
+        A model's server that could not be asked is a `PolicyError`.
         """
         slots = list(range(len(observations))) if slots is None else list(slots)
         runs = []

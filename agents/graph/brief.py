@@ -32,13 +32,17 @@ def brief(state: GraphState, obs: Observation, *, short: bool = False) -> str:
         return advice
     parts = [f"Stage: {state['stage']} ({STAGES[state['stage']]}); the page looks like: {page_kind(obs)}."]
     if intents := state["intent_history"][-INTENTS:]:
-        parts.append("What you meant to do so far: " + "; ".join(" ".join(one.split())[:120] for one in intents) + ".")
+        parts.append("What you meant to do so far: " + "; ".join(map(_short, intents)) + ".")
     if best := candidates(state["goal"], obs):
         named = ", ".join(f"[{one['id']}] {label(one)}" for one in best)
         parts.append(f"Elements that the goal may mean: {named}.")
     earlier = [one for one in state["context_events"] if one not in obs["events"]]  # the prompt has those of now
     if events := [*state["tab_events"][-EVENTS:], *earlier[-EVENTS:]]:
-        parts.append("Of late: " + "; ".join(" ".join(one.split())[:120] for one in events) + ".")
+        parts.append("Of late: " + "; ".join(map(_short, events)) + ".")
     if state["found"]:
         parts.append("Further down on this page: " + "; ".join(state["found"][:FOUND]) + ".")
     return " ".join([*parts, advice]).strip()
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:120].rstrip(".")

@@ -26,7 +26,8 @@ def exhausted(budgets: Budgets, step: int, spent: Mapping[str, float]) -> str:
     for name in ("steps", "tokens", "seconds", "dollars"):
         limit = getattr(budgets, name)
         if limit is not None and used.get(name, 0.0) >= limit:
-            return f"the budget of {limit:g} {name} is used up"
+            unit = name.removesuffix("s") if limit == 1 else name
+            return f"the budget of {limit:g} {unit} is used up"
     return ""
 
 

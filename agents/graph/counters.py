@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 LIMITS: dict[str, int] = {
     "planner": 3,  # replies in a row that hold no action
-    "policy": 2,  # failures in a row of the model's server, which the policy itself has tried again
+    "policy": 1,  # failures of the model's server, which the policy itself has tried again
     "disallowed": 3,  # actions in a row that may not be carried out
     "execute": 6,  # actions in a row that failed
     "timeout": 3,  # of those, that took too long

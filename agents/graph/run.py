@@ -107,7 +107,7 @@ class GraphRun:
         """Return what the graph wants done: an action, a query, or its end.
 
         Raises:
-            PolicyError: the model's server could not be asked, again and again.
+            PolicyError: the model's server could not be asked.
         """
         self._undelivered = False
         wants, state = self.wants, self.state

@@ -7,7 +7,6 @@ A grammar always describes the whole reply; a prefill's tokens are fed to the ma
 from __future__ import annotations
 
 import json
-import re
 import weakref
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,14 +25,6 @@ _ID_TERMINALS = {
 }  # fmt: skip
 
 
-_SAID = re.compile(r"\"([^\"]+)\"|“([^”]+)”|(?<!\w)'([^']+)'(?!\w)|(\S+)")
-
-
-def longest_said(goal: str) -> int:
-    """Return the characters of the longest text that a goal says to write: one in quotes, an address or a word."""
-    return max((len(text) for found in _SAID.findall(goal) for text in found), default=0)
-
-
 def grammar(
     elements: Sequence[Element],
     kinds: Sequence[str] = DEFAULT_KINDS,
@@ -44,6 +35,7 @@ def grammar(
     tabs: Sequence[Tab] = (),
     files: Sequence[str] = (),
     labels: Labels = False,
+    said: Sequence[str] = (),
 ) -> str:
     """Build the Lark grammar of one action in compact JSON, or of a list of them.
 
@@ -57,10 +49,11 @@ def grammar(
         tabs: all that are open; no other can be gone to.
         files: the names of those that may be uploaded.
         labels: elements are named, too (`agents.reply.kinds.forms`).
+        said: the only texts that can be filled in or typed; any if empty.
     """
     alternatives: list[str] = []
     terminals: dict[str, str] = {}
-    for form in forms(kinds, elements, tabs=tabs, files=files, labels=labels):
+    for form in forms(kinds, elements, tabs=tabs, files=files, labels=labels, said=said):
         parts: list[str] = []
         literal = ""
         for key, value in form.items():
@@ -71,6 +64,10 @@ def grammar(
                 terminals[value.value] = _text(max_text, value)
                 parts += [_quote(literal + '"'), value.value]
                 literal = '"'
+            elif value is said:
+                terminals["SAID"] = " | ".join(_quote(_quote(text)) for text in said)
+                parts += [_quote(literal), "SAID"]
+                literal = ""
             elif key in _ID_TERMINALS and not {"on", "in"} & form.keys():
                 terminals[_ID_TERMINALS[key]] = f"/{'|'.join(map(str, value))}/"
                 parts += [_quote(literal), _ID_TERMINALS[key]]

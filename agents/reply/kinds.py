@@ -62,6 +62,9 @@ Labels: TypeAlias = bool | Literal["fields"]
 """What a reply names besides ids: nothing; a field, between its id and what goes into it (`"fields"`); or all that it
 acts on, before the id, and a field again before what goes into it (True)."""
 
+Texts: TypeAlias = Literal["free", "goal"]
+"""What a reply may fill in or type: any text, or what the goal says (`agents.reply.said`)."""
+
 WITHOUT_ELEMENT: dict[str, Value] = {
     "press": KEYS, "scroll": ("down", "up"), "wait": WAITS, "focus_tab": range(10),
     "back": True, "forward": True, "reload": True, "close_tab": True, "navigate": Text.SOME,
@@ -121,6 +124,7 @@ def forms(
     tabs: Sequence[Tab] = (),
     files: Sequence[str] = (),
     labels: Labels = False,
+    said: Sequence[str] = (),
 ) -> list[dict[str, Value]]:
     """The forms of the actions that a page allows, as compact JSON has them: names of arguments and their values.
 
@@ -130,6 +134,7 @@ def forms(
         tabs: all that are open; one can go to those that are not active.
         files: the names of those that may be uploaded.
         labels: what is named: first, as `on`, and a field (again) before what goes into it, as `in`.
+        said: the only texts that can be filled in or typed; any if empty.
     """
     others = [number for number, tab in enumerate(tabs) if not tab["active"]]
     found: list[dict[str, Value]] = []
@@ -137,7 +142,8 @@ def forms(
         if kind in ("click", "hover"):
             found += _named(kind, elements) if labels is True else [{kind: _ids(elements)}]
         elif kind in ("fill", "type"):
-            fields, text = [*filter(is_editable, elements)], Text.VALUE if kind == "fill" else Text.SOME
+            fields: list[Element] = [*filter(is_editable, elements)]
+            text: Value = said or (Text.VALUE if kind == "fill" else Text.SOME)
             if labels:
                 found += [{**_in(kind, one, labels), "text": text} for one in fields]
             else:

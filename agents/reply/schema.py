@@ -31,6 +31,7 @@ def action_schema(
     tabs: Sequence[Tab] = (),
     files: Sequence[str] = (),
     labels: Labels = False,
+    said: Sequence[str] = (),
 ) -> Schema:
     """Build the JSON schema of one action in compact JSON, or of an object with a list of them.
 
@@ -43,9 +44,10 @@ def action_schema(
         tabs: all that are open; no other can be gone to.
         files: the names of those that may be uploaded.
         labels: elements are named, too (`agents.reply.kinds.forms`).
+        said: the only texts that can be filled in or typed; any if empty.
     """
     text: Schema = {"type": "string", "maxLength": max_text}
-    found = forms(kinds, elements, tabs=tabs, files=files, labels=labels)
+    found = forms(kinds, elements, tabs=tabs, files=files, labels=labels, said=said)
     branches = ({key: _value(value, text) for key, value in form.items()} for form in found)
     one = {"anyOf": [_object(branch) for branch in branches]}
     if max_actions == 1:

@@ -31,12 +31,14 @@ VERIFIER = "selfsurf.agents.roles.verifier:Verifier"
 
 
 def role_named(role: Any) -> Any:
-    """Return the class of a role.
+    """Return the class of a role that can decide a claim.
 
     Raises:
         ValueError: it is none.
     """
     kind = load_class(role) if isinstance(role, str) else role
+    if isinstance(kind, Proposer) or (isinstance(kind, type) and issubclass(kind, Proposer)):
+        raise ValueError(f"{role} proposes; a verifier inherits from agents.roles.Verifier, or from BaseRole.")
     if isinstance(kind, type) and issubclass(kind, BaseRole):
         return kind
     if isinstance(kind, BaseRole) or kind is None:

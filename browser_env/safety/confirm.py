@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from selfsurf.browser_env.act.targets import Targets
-from selfsurf.browser_env.actions import Click, Fill, Press, Select, Type
-from selfsurf.browser_env.asking import WANTED, Asks, Program, Question, User, allows
+from selfsurf.browser_env.actions import Action, Click, Fill, Press, Select, Type
+from selfsurf.browser_env.asking import HINT, WANTED, Asks, Program, Question, User, allows
 from selfsurf.browser_env.errors import ActionError, ScriptError
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.safety.network import host_and_port
@@ -33,8 +33,8 @@ class Confirmer:
         self.risk: Risk | None = None
         """The risk of this step's action, if any."""
         self.confirmed = ""
-        """Who let it pass: `automatically`, where nobody is to be asked, or `by the user`; `refused` if not. Empty
-        while the user is asked."""
+        """Who let it pass: `automatically`, where nobody is to be asked, or `by the user`, also where the agent itself
+        has just asked (`confirmation_of`); `refused` if not. Empty while the user is asked."""
         self._cut_off: tuple[str, ...] = ()
         self._safety = safety
         self._user = user
@@ -53,9 +53,11 @@ class Confirmer:
             ActionError: nobody is there to confirm it, or nobody may.
         """
         element, risk = await self.judge(targets, action, observation)
-        self.risk, self.confirmed = risk, "automatically"
         confirm, user = self._safety.confirm, self._user
+        self.risk, self.confirmed = risk, "automatically"
         if risk is None or confirm is None:
+            if risk is not None and allowed_before(action, observation):
+                self.confirmed = "by the user"
             return
         if risk == allowed:
             self.confirmed = "by the user"
@@ -116,6 +118,19 @@ class Confirmer:
         self.confirmed = "refused"
         words = "" if said.strip().rstrip(".!").casefold() in ("", "no", "n") else f' The user said: "{said.strip()}"'
         return ActionError(f"{why} ({question.risk.kind}). {question.risk.why}{words}", "refused")
+
+
+def confirmation_of(why: str, action: Action) -> str:
+    """Return the question by which an agent asks the user itself whether it may do something."""
+    return f"{why}{WANTED}{action.to_json()}{HINT}"
+
+
+def allowed_before(action: Action, observation: Observation | None) -> bool:
+    """Whether the agent has just asked the user for this action (`confirmation_of`), and may do it."""
+    last = list(observation["messages"][-2:]) if observation is not None else []
+    if [one["role"] for one in last] != ["assistant", "user"]:
+        return False
+    return last[0]["text"].endswith(confirmation_of("", action)) and allows(last[1]["text"])
 
 
 def focused(observation: Observation | None) -> int | None:

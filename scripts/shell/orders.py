@@ -21,7 +21,7 @@ from selfsurf.browser_env.record.verdict import Mark, Says, mark_episode
 from selfsurf.browser_env.safety.terminal import printable
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.scripts.shell.folder import SessionFolder, steps_so_far
-from selfsurf.scripts.shell.goal import Goal, Interrupt
+from selfsurf.scripts.shell.goal import INTERRUPTED, Goal, Interrupt
 from selfsurf.scripts.shell.reader import Reader
 from selfsurf.scripts.shell.tabs import Tabs
 from selfsurf.scripts.terminal.console import console, show_error
@@ -163,8 +163,10 @@ class Orders:
         if not place:
             raise Refused("What was open before that step can't be opened again.")
         self.tabs.open(place)
+        back = [str(step["actions"][0]["action"]) for step in self._steps[-number:]]
         del self._places[-number:], self._steps[-number:]
         self.keep()
+        self._remark(f"Taken back: {', '.join(back)}.")
         self._shown()
 
     def do_continue(self, words: str) -> None:
@@ -204,9 +206,13 @@ class Orders:
         """List the goals of this session."""
         metas = [Episode(folder).meta for folder in self.session.goals]
         rows = [
-            {"goal": number, **{key: meta[key] for key in ("outcome", "goal")}} for number, meta in enumerate(metas)
+            {
+                "goal": meta["goal"],
+                "outcome": _ended(meta["outcome"], interrupted=meta["outcome_detail"] == INTERRUPTED),
+            }
+            for meta in metas
         ]
-        lines = [f"{number}. {meta['outcome']}: {meta['goal']}" for number, meta in enumerate(metas, 1)]
+        lines = [f"{number}. {row['outcome']}: {row['goal']}" for number, row in enumerate(rows, 1)]
         self._print("\n".join(lines) or "There are none.", goals=rows)
 
     def do_view(self, number: str) -> None:
@@ -261,8 +267,8 @@ class Orders:
 
     def _say(self, folder: Path, result: Result, state: State, *, interrupted: bool) -> None:
         """Say how a goal ended."""
-        finished = result.outcome == "stopped" and not interrupted
-        said = "done" if finished else "interrupted" if interrupted else result.outcome
+        said = _ended(result.outcome, interrupted=interrupted)
+        finished = said == "done"
         error = "" if finished or interrupted else result.detail
         if self._as_json:
             print(json.dumps({
@@ -290,6 +296,11 @@ class Orders:
 
     def _refuse(self, why: str) -> None:
         print(json.dumps({"error": why}), flush=True) if self._as_json else show_error(why)
+
+
+def _ended(outcome: str, *, interrupted: bool) -> str:
+    """How a goal ended, which no task judges."""
+    return "interrupted" if interrupted else "done" if outcome == "stopped" else outcome
 
 
 def _number(text: str) -> int:

@@ -100,7 +100,7 @@ def prompt_settings(agent: LLMAgent) -> dict[str, Any]:
     """Return the settings of training by which its prompts are those that an agent has just been shown."""
     from selfsurf.agents.prompt.named import name_of
 
-    names = ("labels", "instructions", "max_prompt_tokens", "max_new_tokens", "vision", "max_image_side")
+    names = ("labels", "texts", "instructions", "max_prompt_tokens", "max_new_tokens", "vision", "max_image_side")
     told = {name: getattr(agent, name) for name in names}
     kinds = tuple(kind for kind in agent.kinds() if kind != "upload")  # training allows no files
     return {

@@ -70,6 +70,7 @@ def test_budgets() -> None:
     budgets, spent = Budgets(steps=3, tokens=100, seconds=9, dollars=0.5), added({"tokens": 40}, tokens=50, seconds=9)
     assert spent == {"tokens": 90, "seconds": 9}
     assert exhausted(budgets, 2, spent) == "the budget of 9 seconds is used up"
+    assert exhausted(Budgets(steps=1), 1, {}) == "the budget of 1 step is used up"
     assert exhausted(budgets, 3, {}) == "the budget of 3 steps is used up"
     assert exhausted(budgets, 2, {"dollars": 0.5}).startswith("the budget of 0.5 dollars")
     assert exhausted(Budgets(), 10**6, {"tokens": 1e9}) == ""
@@ -208,11 +209,13 @@ def test_what_a_server_can_do_wrong(form: Observation) -> None:
         assert decision.gives_up.startswith("3 times in a row: There is no element 99")
         assert decision.graph["claim"] == "goal_failed"
         agent.policy.close()
-    with serving(500, 500, call("click", 7)) as url:
+    bodies: list[dict[str, Any]] = []
+    with serving(401, call("click", 7), bodies=bodies) as url:
         agent = graph(url)
         agent.reset("Press Submit")
         with pytest.raises(PolicyError):
             agent.act(form)
+        assert len(bodies) == 1, "asked again by the policy alone"
         agent.policy.close()
 
 
@@ -305,7 +308,7 @@ def test_budgets_count_all_that_a_step_takes(form: Observation, observation: Any
     page = observation("Delete it", [element(1, name="Delete")])
     agent = local('Go. {"click":1}', confirm="user", budget_steps=1)
     [decision] = agent.decide([page])
-    assert decision.gives_up == "the budget of 1 steps is used up", "a question would leave none for the action"
+    assert decision.gives_up == "the budget of 1 step is used up", "a question would leave none for the action"
     assert decision.graph["claim"] == "budget_exhausted"
 
 
@@ -346,6 +349,8 @@ def test_wrong_options_and_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> N
         graph("http://127.0.0.1:9/v1", max_actions=2)
     with pytest.raises(ValueError, match="give prices="):
         graph("http://127.0.0.1:9/v1", budget_dollars=1.0)
+    with pytest.raises(ValueError, match="budget_dollars"):
+        graph("http://127.0.0.1:9/v1", budget_dollars=0, prices={"input": 1.0, "output": 1.0})
     with pytest.raises(ValueError, match="confirm"):
         graph("http://127.0.0.1:9/v1", confirm="never")
     monkeypatch.setitem(sys.modules, "langgraph", None)

@@ -72,6 +72,8 @@ def test_a_risky_action_is_allowed_by_the_user_once_and_done_once(tmp_path: Path
     assert all("The agent wants to" in one for one in asked)
     risks = [one for step in steps for one in step["decision"]["graph"]["asked"] if one["risk"]]
     assert [one["risk"]["kind"] for one in risks] == ["delete", "delete"], "the environment judged, once each"
+    judged = [step["risk"] for step in steps if step["risk"]]
+    assert [(one["kind"], one["confirmed"]) for one in judged] == [("delete", "by the user")] * 2
     assert {("safety", "confirm"), ("confirm", "execute"), ("execute", "progress"), ("progress", "observe"),
             ("execute", "END"), ("observe", "goal_check"), ("goal_check", "planner")} <= taken(records)  # fmt: skip
     folder = episode.folder
@@ -231,6 +233,7 @@ def test_every_edge_is_taken_by_one_of_these(tmp_path: Path) -> None:
         [
             ("delete", [], {"options": no, "user": lambda question: "yes"}),
             ("delete", [], {"options": no, "user": lambda question: "no"}),
+            ("delete", [], {"options": no, "user": lambda question: "yes", "steps": 2}),
             ("dead-end", [call("scroll", "down")] * 30, {}),
             ("cookies", [call("focus_tab", 7), call("ask_user", "Which?"), {"content": "?"}], {"options": no, "user": lambda question: "Any."}),
             ("slow", [call("press", key) for key in ("Escape", "Home", "End", "PageUp", "Tab")], {"options": no, "user": lambda question: "stop"}),

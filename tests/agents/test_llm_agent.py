@@ -14,8 +14,8 @@ import pytest
 from selfsurf import agents
 from selfsurf.agents.prompt.examples import Example
 from selfsurf.agents.prompt.prompt import PromptTooLong
-from selfsurf.agents.reply.constraint import longest_said
 from selfsurf.agents.reply.parse import parse
+from selfsurf.agents.reply.said import longest_said
 from selfsurf.browser_env.actions import ACTION_TYPES, Click, Finish, Wait
 from selfsurf.browser_env.observation import Element, Observation
 from tests.agents.said import Noting, saying

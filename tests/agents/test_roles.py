@@ -284,6 +284,7 @@ def test_wrong_options_are_refused_before_anything_begins() -> None:
         ({"policy": "openai", "nonsense": 1}, "no option nonsense"),
         ({"policy": "nobody"}, "Unknown agent 'nobody'"),
         ({"policy": "openai", "model": "m", "verifier": "selfsurf.agents.roles:Tool"}, "is no role"),
+        ({"policy": "openai", "model": "m", "verifier": "selfsurf.agents.roles:Proposer"}, "proposes; a verifier"),
         ({"policy": "selfsurf.agents.scripted:ScriptedAgent"}, "is made around a policy"),
     ):
         with pytest.raises((OptionError, ValueError), match=said):

@@ -168,7 +168,7 @@ def test_goals_are_given_confirmed_answered_and_interrupted_at_a_terminal(
     shell.type("/goa\t")
     shell.expect("/goals")
     shell.type("\r")
-    assert "4. stopped: Sleep" in shell.expect("4. stopped")
+    assert "1. done: " in shell.expect("4. interrupted: Sleep")
     shell.type("\x1b[A\x1b[A")
     shell.expect("/page")
     shell.type("\x03")
@@ -270,6 +270,7 @@ def test_a_session_is_gone_on_with_another_day_and_a_step_is_taken_back(tmp_path
     assert second[7] == {"marked": "solved"}
     assert second[8]["episode"]["goal"] == "Look"
     assert [one["goal"] for one in second[9]["goals"]] == ["Delete Lunch", "Delete Lunch", "Look", "Look", "Look"]
+    assert [one["outcome"] for one in second[9]["goals"]] == ["timeout", "done", "done", "done", "done"]
     verdict = verdict_of(folder / "goal-5")
     assert verdict is not None
     assert (verdict.says, verdict.why) == ("solved", "it was there")

@@ -7,7 +7,8 @@ from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.reasons import TerminalReason
 from selfsurf.agents.graph.state import GraphState, ending, extended
 from selfsurf.browser_env import Observation, parse_action
-from selfsurf.browser_env.asking import HINT, WANTED, allows
+from selfsurf.browser_env.asking import allows
+from selfsurf.browser_env.safety.confirm import confirmation_of
 
 NEXT = ("execute", "error_retry", "END")
 
@@ -20,7 +21,7 @@ def run(state: GraphState, live: Live) -> GraphState:
         return {}
     if why := exhausted(live.budgets, state["step"] + 1, state["spent"]):  # nothing is left for the action itself
         return {**ending(TerminalReason.BUDGET_EXHAUSTED, why), "error": {"kind": "disallowed", "text": why}}
-    question = f"{risk['why']}{WANTED}{parse_action(state['planned']).to_json()}{HINT}"
+    question = confirmation_of(risk["why"], parse_action(state["planned"]))
     result = live.act({"action": "ask_user", "question": question})
     change: GraphState = {"step": state["step"] + 1, "question": question}
     if result.get("over"):

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator
 
 from selfsurf.agents import model_files
-from selfsurf.agents.options import Count, Duration, Natural
+from selfsurf.agents.options import Count, Natural, Positive
 from selfsurf.agents.policies.openai import chat
 from selfsurf.agents.policies.openai.endpoints import ENDPOINTS, PLAIN, Endpoint, grammar_fields, schema_fields
 from selfsurf.agents.policies.openai.kinds import kind_fields
@@ -98,9 +98,9 @@ class OpenAIPolicy(CheckedPolicy):
         context_length: Count | None = None,
         prompt_budget: Count = 16_000,
         max_concurrency: Count = 8,
-        timeout: Duration = 120.0,
+        timeout: Positive = 120.0,
         retries: Natural = 5,
-        patience: Duration = 300.0,
+        patience: Positive = 300.0,
         prices: Annotated[Prices | Mapping[str, float] | None, AfterValidator(prices_of)] = None,
         logprobs: bool | None = None,
         processed_logprobs: bool = False,
