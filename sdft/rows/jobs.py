@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents.reply.kinds import KINDS, Labels
-from selfsurf.browser_env import Action
+from selfsurf.agents.reply.kinds import KINDS, Labels, Texts
+from selfsurf.agents.reply.said import said_in
+from selfsurf.browser_env import Action, Fill, Type
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.envs_registry import is_open, task_of
 from selfsurf.sdft.rollouts import Job
@@ -15,7 +16,7 @@ from selfsurf.sdft.rollouts.stored import StateJob
 from selfsurf.sdft.rows.stored import State, divide, load_stored, recordings_of, states_of, turns
 from selfsurf.sdft.rows.variation import turns_of
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.recording import load_recordings
+from selfsurf.sdft.teacher.recording import Recording, load_recordings
 
 _AS_DONE = {"episodes_per_step": 2, "max_rows": 4, "rehearsal": 0.1}
 """Where most is learned from recorded steps as they were done, little is from the student's own. Rehearsed, since such
@@ -146,8 +147,23 @@ def as_recorded(demonstrations: Sequence[str | Path], *, hindsight: bool = False
     recordings = recordings_of(teaching)
     several = len({one.goal for one in recordings}) > 1
     steps = _between(STEPS, TIMES[several] * len(turns_of(recordings)) / rows)
-    more = {"labels": LABELS[several], "max_new_tokens": max(learned["max_new_tokens"], WRITTEN)}
+    more = {
+        "labels": LABELS[several],
+        "texts": texts_of(recordings),
+        "max_new_tokens": max(learned["max_new_tokens"], WRITTEN),
+    }
     return {**learned, **_RECORDED, **more, "recorded_rows": rows, "steps": steps}
+
+
+def texts_of(recordings: Sequence[Recording]) -> Texts:
+    """Return where a student should have its texts from: the goal, if all that was typed stands there."""
+    typed = [
+        (shown.action.text, recording.goal)
+        for recording in recordings
+        for shown in recording.steps
+        if isinstance(shown.action, Fill | Type)
+    ]
+    return "goal" if typed and all(text in said_in(goal) for text, goal in typed) else "free"
 
 
 def _between(bounds: tuple[int, int], wanted: float) -> int:

@@ -18,7 +18,7 @@ from selfsurf.scripts import cli
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.measure.agreement import OTHER_SEEDS, agreement
 from selfsurf.sdft.rollouts import Job, Rollouts
-from selfsurf.sdft.rows.jobs import as_recorded, learned_from
+from selfsurf.sdft.rows.jobs import as_recorded, learned_from, texts_of
 from selfsurf.sdft.rows.recorded import Recorded
 from selfsurf.sdft.rows.variation import shared_texts, varied
 from selfsurf.sdft.settings import TrainSettings
@@ -189,6 +189,15 @@ def test_recordings_are_learned_with_the_fields_labels(folder, tmp_path, tiny_po
         assert row.told == '{"' + written
         assert ("in" in action) is ("click" not in action)
         assert "click" in action or f'"{action["in"]}"' in tiny_policy.tokenizer.decode(row.prompt_ids)
+
+
+def test_texts_that_stand_in_the_goal_are_copied_from_it(folder, recording):
+    assert as_recorded([folder])["texts"] == "goal"
+    assert texts_of([recording, replace(recording, goal="Register the one whom you know.")]) == "free"
+    clicks = tuple(one for one in recording.steps if one.action.name == "click")
+    assert texts_of([replace(recording, steps=clicks)]) == "free"
+    for seed in range(20):
+        assert texts_of([varied(recording, np.random.default_rng(seed))]) == "goal"
 
 
 def test_states_at_which_the_goal_decides_are_learned_from_more_often(recording, shown, tiny_policy):
