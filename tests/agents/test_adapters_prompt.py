@@ -16,7 +16,7 @@ from selfsurf.scripts.terminal.agent_options import checked_options, read_option
 TRAINED = {
     "prompt": "chat", "instructions": "Be quick.",
     "actions": ["click", "press"], "max_prompt_tokens": 700, "max_new_tokens": 20, "constrained": True, "prefill": "",
-    "labels": True, "vision": "auto", "max_image_side": 600, "text_page": True, "guards": False,
+    "labels": True, "texts": "goal", "vision": "auto", "max_image_side": 600, "text_page": True, "guards": False,
 }  # fmt: skip
 OLD = {
     "actions": ["click", "fill"], "max_prompt_tokens": 900, "max_new_tokens": 24, "vision": "auto", "steps": 28,

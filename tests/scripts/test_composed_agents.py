@@ -84,9 +84,9 @@ def test_a_run_that_was_given_up_says_why(tmp_path: Path) -> None:
         words_ = ["run", "--goal", "Press it.", "--url", PAGE, *words("graph", url), "--set", "budget_steps=1"]
         done = CliRunner().invoke(app, [*words_, "--out", str(tmp_path / "one")])
         told = CliRunner().invoke(app, [*words_, "--json", "--out", str(tmp_path / "two")])
-    assert "stopped.\nthe budget of 1 steps is used up" in done.output
+    assert "stopped.\nthe budget of 1 step is used up" in done.output
     assert json.loads(told.stdout)["terminal_reason"] == "budget_exhausted"
-    assert json.loads(told.stdout)["detail"] == "the budget of 1 steps is used up"
+    assert json.loads(told.stdout)["detail"] == "the budget of 1 step is used up"
 
 
 @pytest.mark.slow
