@@ -174,7 +174,13 @@ def test_what_a_graph_did_instead_of_its_model_is_not_taught(tokenizer, tmp_path
 @pytest.mark.parametrize("prompt", ["compact", "chat"])
 def test_a_planner_is_taught_by_an_episode_of_the_graph(tokenizer, tmp_path, prompt):
     policy = TransformersPolicy(small_llama(tokenizer, tie_word_embeddings=True), tokenizer)
-    options = {"actions": ("click", "press", "finish"), "guards": False, "prompt": prompt, "constrained": False}
+    options = {
+        "actions": ("click", "press", "finish"),
+        "guards": False,
+        "prompt": prompt,
+        "constrained": False,
+        "max_new_tokens": 8,
+    }
     said = ['{"press":"Escape"}'] * 5 + ['{"click":1}', '{"finish":"ok"}']
     graph = GraphAgent(LLMAgent(Saying(policy, *said), **options))
     with Rollouts(1, max_episode_steps=9) as rollouts:
