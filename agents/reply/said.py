@@ -8,7 +8,7 @@ MOST_WORDS = 8
 """Words of the longest run that is copied, if it isn't in quotes."""
 
 MOST_TEXTS = 400
-"""Texts of one goal. Of a long goal shorter runs are copied; of one with more words than this, nothing is offered."""
+"""Texts of one goal: of a long one shorter runs are copied, and where it has more words than this, anything is typed."""
 
 _SAID = re.compile(r"\"([^\"]+)\"|“([^”]+)”|(?<!\w)'([^']+)'(?!\w)|(\S+)")
 _AROUND = " .,;:!?\"'“”‘’„«»()[]{}…"
@@ -23,7 +23,7 @@ def longest_said(goal: str) -> int:
 def said_in(goal: str) -> tuple[str, ...]:
     """Return the texts that a goal may ask to be typed, in its order: what it quotes, its words, and runs of words.
 
-    Words are taken without the punctuation around them. Empty if the goal is too long.
+    Words are taken without the punctuation around them. Empty if the goal has more than `MOST_TEXTS` words.
     """
     quoted = [text.strip() for found in _SAID.findall(goal) for text in found[:3]]
     words = goal.split()
