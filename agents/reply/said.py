@@ -8,7 +8,7 @@ MOST_WORDS = 8
 """Words of the longest run that is copied, if it isn't in quotes."""
 
 MOST_TEXTS = 400
-"""Texts of one goal: of a long one shorter runs are copied, and where it has more words than this, anything is typed."""
+"""Texts of a goal: of a long one shorter runs are copied; if it has more words than this, any text is allowed."""
 
 _SAID = re.compile(r"\"([^\"]+)\"|“([^”]+)”|(?<!\w)'([^']+)'(?!\w)|(\S+)")
 _AROUND = " .,;:!?\"'“”‘’„«»()[]{}…"
