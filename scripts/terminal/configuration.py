@@ -19,7 +19,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -31,6 +31,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from selfsurf.renames import told_of_setting, unknown_setting
+from selfsurf.scripts.terminal.arguments import read_set, settings_of, wrong_settings
 
 FILE = "selfsurf.toml"
 SHARED = "environment"
@@ -283,19 +284,29 @@ def _checked(table: str, key: str, value: Any, layer: _Layer) -> Any:
             why = wrong[0]["msg"].removeprefix("Value error, ").replace("Input should", "it should")
             raise typer.BadParameter(f"{layer.source(key)}: {key}: {why}") from None
     if (table, key) == ("train", "set"):
-        _check_names(value, layer.source(key))
+        _check_training(value, layer.source(key))
     wanted: Any = kind.model_fields[field].annotation
     return TypeAdapter(wanted).validate_python(value)
 
 
-def _check_names(items: Iterable[str], source: str) -> None:
-    """Refuse settings of training that there are not; those of agents depend on the agent."""
-    from selfsurf.sdft.settings import fields
+def _check_training(items: Sequence[str], source: str) -> None:
+    """Refuse settings of training that there are not, and values that they can't have.
+
+    What several settings together can't be is seen when a command is run: it may give others.
+    """
+    from selfsurf.sdft.settings import TrainSettings, fields
 
     known = list(fields())
+    groups = {one.partition(".")[0] for one in known if "." in one}
     for name in (item.partition("=")[0] for item in items):
-        if name not in known and name not in {one.partition(".")[0] for one in known}:
+        if name not in known and name not in groups:
             raise typer.BadParameter(f"{source}: set: {unknown_setting(name, known)}")
+    try:
+        settings_of(TrainSettings, read_set(items), items)
+    except ValidationError as error:
+        together = [{*each["loc"]} <= groups and each["type"] == "value_error" for each in error.errors()]
+        if not all(together):
+            raise typer.BadParameter(f"{source}: set: {wrong_settings(error, known)}") from None
 
 
 def _based(value: Any, key: str, field: FieldInfo, base: Path | None) -> Any:

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from selfsurf import agents
 from selfsurf.agents.adapters.convert import peft_to_mlx
 from selfsurf.agents.model_files import ModelError
+from selfsurf.agents.policies.local.reply import BrokenModel
 from selfsurf.agents.policy import Completion, Conversation, Message, PolicyError
 from selfsurf.agents.reply.constraint import grammar, token_masks
 from selfsurf.agents.reply.parse import parse
@@ -215,14 +216,24 @@ def test_requests_that_can_not_be_answered_say_why(mlx: Any) -> None:
         mlx.complete(RAGGED[:1], grammars=['start: "yes"'], prefill="no")
 
 
-def test_a_failure_of_mlx_is_no_failure_of_the_agent(mlx: Any) -> None:
+def test_a_failure_of_mlx_is_no_failure_of_the_agent(mlx: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("[metal::malloc] Unable to allocate 8 bytes.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mlx, "_generate", fail)
+        with pytest.raises(PolicyError, match=r"MLX could not run .*: \[metal::malloc\]"):
+            mlx.complete(RAGGED[:1])
+
+
+def test_weights_that_are_not_numbers_are_no_failure_of_mlx(mlx: Any) -> None:
     import mlx.core as core
 
     norm = mlx.model.model.norm
     weight = norm.weight
     try:
         norm.weight = core.ones(weight.shape) * float("nan")
-        with pytest.raises(PolicyError, match="not numbers"):
+        with pytest.raises(BrokenModel, match="not numbers"):
             mlx.complete(RAGGED[:1])
     finally:
         norm.weight = weight

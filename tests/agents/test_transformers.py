@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from selfsurf.agents.policies.local.reply import BrokenModel
 from selfsurf.agents.policies.transformers import loading
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy, make_lm_head_contiguous
 from selfsurf.agents.policy import Completion, Message, PolicyError
@@ -68,6 +70,24 @@ def test_a_model_that_can_not_be_run_is_no_agents_failure(policy: TransformersPo
         with pytest.raises(PolicyError, match=r"torch could not run .*: CUDA out of memory\.$"):
             policy.complete([RAGGED[2]], max_new_tokens=2)
     assert policy.complete([RAGGED[2]], max_new_tokens=2)[0].token_ids
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_weights_that_are_not_numbers_are_no_failure_of_the_infrastructure(
+    policy: TransformersPolicy, temperature: float
+) -> None:
+    """Nor is the first token that the grammar allows taken for the model's choice."""
+    weight = policy.model.get_input_embeddings().weight
+    kept = weight.detach().clone()
+    try:
+        with torch.no_grad():
+            weight.fill_(float("nan"))
+        with pytest.raises(BrokenModel, match=r"not numbers.*Take another adapter") as raised:
+            policy.complete([RAGGED[2]], max_new_tokens=2, temperature=temperature, grammars=['start: "yes" | "no"'])
+    finally:
+        with torch.no_grad():
+            weight.copy_(kept)
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
 
 
 def test_the_end_of_the_turn_is_kept_and_not_shown(policy: TransformersPolicy) -> None:

@@ -116,12 +116,16 @@ def test_what_a_file_can_not_say(home: Path, text: str, why: str) -> None:
     assert not Path("runs").exists()
 
 
-def test_settings_of_training_are_known_by_name(home: Path) -> None:
+def test_settings_of_training_are_checked(home: Path) -> None:
     file = home / "work" / "shop" / "selfsurf.toml"
     file.write_text("[train.set]\nlearning_rat = 1")
     result = CliRunner().invoke(app, ["config", "show"])
     assert result.exit_code == 2
     assert "selfsurf.toml:1: set: there is no setting learning_rat; did you mean learning_rate?" in said(result)
+    file.write_text("[train.set]\nlearning_rate = 'hot'")
+    result = CliRunner().invoke(app, ["config", "show"])
+    assert result.exit_code == 2
+    assert "selfsurf.toml:1: set: learning_rate: Input should be a valid number" in said(result)
     file.write_text("[train.set]\nlearning_rate = 1\n'rollouts.workers' = 1")
     assert CliRunner().invoke(app, ["config", "show"]).exit_code == 0
 

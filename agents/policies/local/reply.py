@@ -12,6 +12,17 @@ from selfsurf.agents.policy import Completion, FinishReason, Usage
 from selfsurf.agents.reply.constraint import Matcher
 
 
+class BrokenModel(ArithmeticError):
+    """A model's scores are not numbers. It would fail at every other prompt too, so the infrastructure isn't blamed."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(
+            text
+            or "The model's scores are not numbers: its weights, or those of its adapter, are broken, or numbers of "
+            "this precision can't hold them. Take another adapter or another precision (dtype=)."
+        )
+
+
 @dataclass(eq=False)
 class Reply:
     """What has been sampled so far."""

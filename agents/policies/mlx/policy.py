@@ -22,7 +22,7 @@ from selfsurf.agents.options import Natural
 from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.local.prefixes import PrefixCache
 from selfsurf.agents.policies.local.prompts import Prompt, Prompts, eos_token_ids
-from selfsurf.agents.policies.local.reply import Reply
+from selfsurf.agents.policies.local.reply import BrokenModel, Reply
 from selfsurf.agents.policies.mlx.decoding import Logits, TextDecoder, VisionDecoder
 from selfsurf.agents.policies.mlx.loading import Dtype, is_vision, load_text, load_vision, model_config
 from selfsurf.agents.policy import PolicyError
@@ -45,7 +45,7 @@ class _Row(Reply):
     def sample(self, logits: Logits, temperature: float, eos_token_ids: frozenset[int]) -> None:
         """Draw a token and append it with its log-probability."""
         if not np.isfinite(logits).any() or np.isnan(logits).any():
-            raise PolicyError("The model's scores are not numbers; try another precision (dtype=).")
+            raise BrokenModel
         candidates = self.candidates(logits.size)
         scores = (logits if candidates is None else logits[candidates]).astype(np.float64)
         scores = scores / temperature if temperature > 0 else scores

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfsurf.agents.policies.local.prefixes import Known, Layers, PrefixCache
-from selfsurf.agents.policies.local.reply import Reply
+from selfsurf.agents.policies.local.reply import BrokenModel, Reply
 from selfsurf.agents.policies.transformers import images
 
 if TYPE_CHECKING:
@@ -210,13 +210,19 @@ class Sampler:
         return output.logits[:, -keep:].float().cpu()  # type: ignore[no-any-return]
 
     def _sample(self, row: Row, logits: torch.Tensor, temperature: float) -> None:
-        """Draw one token and append it with its log-probability."""
+        """Draw one token and append it with its log-probability.
+
+        Raises:
+            BrokenModel: the scores are not numbers.
+        """
         import torch
 
         allowed = row.candidates(logits.shape[0])
         candidates = None if allowed is None else torch.from_numpy(allowed)
         scores = logits if candidates is None else logits[candidates]
         logprobs = torch.log_softmax(scores / temperature if temperature > 0 else scores, dim=-1)
+        if bool(logprobs.isnan().any()):
+            raise BrokenModel
         if temperature > 0:
             choice = int(torch.multinomial(logprobs.exp(), 1, generator=row.random))
         else:
