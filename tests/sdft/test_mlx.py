@@ -90,6 +90,7 @@ def both(folder, tmp_path, monkeypatch):
             settings, tmp_path / "torch", model=policy.model, processing_class=policy.tokenizer, jobs=jobs,
             rollouts=Rollouts(), peft_config=lora_config(policy.model, settings),
         )  # fmt: skip
+        theirs.recorded_rows = recorded
         matrices = {name: one for name, one in theirs.model.named_parameters() if ".default." in name}
         with torch.no_grad():
             for name, one in matrices.items():

@@ -87,7 +87,7 @@ def test_a_run_says_how_far_it_went(tiny_policy, settings, tmp_path, monkeypatch
     monkeypatch.setattr("selfsurf.sdft.loss.rehearsal.own_texts", lambda policy, seed: torch.randint(0, 100, (4, 9)))
     chosen = settings.model_copy(update={"steps": 1, "rehearsal": 1.0})
     if way is train_grpo:
-        chosen = GRPOSettings(**{**chosen.model_dump(), "episodes_per_step": 4, "group_size": 2})
+        chosen = GRPOSettings(**{**chosen.model_dump(exclude_unset=True), "episodes_per_step": 4, "group_size": 2})
     went = []
     for start_from in (None, tmp_path / "other"):
         policy, folder = copied(tiny_policy), tmp_path / str(start_from is None)
