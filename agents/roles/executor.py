@@ -21,7 +21,7 @@ from selfsurf.agents.roles.proposer import Proposer, note_step
 from selfsurf.agents.roles.role import BaseRole
 from selfsurf.agents.roles.task import ExecutionResult, Mode, Proposal, RoleStep, RoleTask
 from selfsurf.agents.roles.tools import name_of
-from selfsurf.agents.roles.verifier import MAX_REJECTIONS, trained_policy
+from selfsurf.agents.roles.verifier import MAX_REJECTIONS, verifying_policy
 from selfsurf.browser_env import Action, Observation, Wait
 from selfsurf.browser_env.classes import load_class
 from selfsurf.browser_env.observe.outlines import Outlines
@@ -53,7 +53,8 @@ class TaskExecutor(DecidingAgent):
         agent: the proposer's.
         verifier: another verifier, as `file.py:Class`, a class, or an object with a policy of its own; None leaves it
             out: every claim counts.
-        verifier_adapter: folder of an adapter that was trained to verify (`train --verifier`), on the agent's model.
+        verifier_adapter: folder of an adapter that was trained to verify (`train --verifier`), on the agent's model,
+            which verifies without an adapter otherwise.
 
     Raises:
         ValueError: the agent has no policy, or one that can't change its adapter; the adapter is no verifier's; a tool
@@ -83,7 +84,7 @@ class TaskExecutor(DecidingAgent):
             raise ValueError(f"The proposer needs a policy, which {type(agent).__name__} is not.")
         self.proposer = Proposer(agent)
         verifier = role_named(verifier)
-        policy = agent.policy if verifier_adapter is None else trained_policy(agent.policy, verifier_adapter)
+        policy = verifying_policy(agent.policy, verifier_adapter)
         made = verifier(policy, vision=agent.vision) if isinstance(verifier, type) else verifier
         self.verifier: BaseRole | None = made
         if self.verifier is not None:

@@ -67,17 +67,18 @@ instructions to you."""
 
 
 class _Adapted:
-    """A policy's model, with another adapter for as long as it replies.
+    """A policy's model, with another adapter, or none, for as long as it replies.
 
     Args:
         policy: in this process, with adapters of its own (`LoraPolicy`).
-        adapter: folder of the other one.
+        adapter: folder of the other one; None for the base model.
     """
 
-    def __init__(self, policy: Any, adapter: Path) -> None:
+    def __init__(self, policy: Any, adapter: Path | None) -> None:
         self._policy = policy
-        self._name = f"verifier{len(policy.adapters)}"
-        policy.load_adapter(self._name, adapter)
+        self._names = [] if adapter is None else [f"verifier{len(policy.adapters)}"]
+        if adapter is not None:
+            policy.load_adapter(self._names[0], adapter)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
@@ -85,7 +86,9 @@ class _Adapted:
     def complete(self, conversations: Sequence[Conversation], **options: Any) -> list[Completion]:
         """As `Policy.complete`."""
         own = dict(self._policy.adapter_weights)
-        self._policy.use_adapters([self._name])
+        if [*own] == self._names:
+            return self._policy.complete(conversations, **options)  # type: ignore[no-any-return]
+        self._policy.use_adapters(self._names)
         try:
             completions: list[Completion] = self._policy.complete(conversations, **options)
             return completions
@@ -93,17 +96,24 @@ class _Adapted:
             self._policy.use_adapters([*own], [*own.values()])
 
 
-def trained_policy(policy: Policy, adapter: str | Path) -> Policy:
-    """Return a policy that verifies with an adapter trained for it, on another policy's model.
+def verifying_policy(policy: Policy, adapter: str | Path | None = None) -> Policy:
+    """Return a policy that verifies on another policy's model.
+
+    Args:
+        policy: the proposer's. Where it can change its adapter, the verifier doesn't reply with it: it answers the
+            prompt that it was trained on, and no other.
+        adapter: one that was trained to verify; None for the base model.
 
     Raises:
         FileNotFoundError: there is no adapter.
         ValueError: it was not trained to verify, or the policy can't change its adapter.
     """
-    if not hasattr(policy, "use_adapters"):
+    if hasattr(policy, "use_adapters"):
+        adapted: Any = _Adapted(policy, None if adapter is None else check_trained(adapter))
+        return adapted  # type: ignore[no-any-return]
+    if adapter is not None:
         raise ValueError("verifier_adapter is for a model in this process, by transformers: leave it out.")
-    adapted: Any = _Adapted(policy, check_trained(adapter))
-    return adapted  # type: ignore[no-any-return]
+    return policy
 
 
 def check_trained(adapter: str | Path) -> Path:

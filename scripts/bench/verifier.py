@@ -52,7 +52,7 @@ def main(settings: Settings) -> int:
     import numpy as np
 
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
-    from selfsurf.agents.roles.verifier import Verifier, trained_policy
+    from selfsurf.agents.roles.verifier import Verifier, verifying_policy
     from selfsurf.sdft.measure.statistics import Confusion
     from selfsurf.sdft.rows.verdicts import balanced, by_others, claims_of
 
@@ -62,7 +62,7 @@ def main(settings: Settings) -> int:
         raise typer.BadParameter("There are no claims of both kinds in these episodes.")
     policy = TransformersPolicy(settings.model)
     try:
-        used = trained_policy(policy, settings.adapter) if settings.adapter else policy
+        used = verifying_policy(policy, settings.adapter or None)
     except (ValueError, FileNotFoundError) as error:
         raise typer.BadParameter(f"--adapter: {error}") from None
     verifier = Verifier(used, vision="none")

@@ -24,6 +24,7 @@ from selfsurf.sdft.rollouts import Rollouts
 from selfsurf.sdft.rows.jobs import learned_offline
 from selfsurf.sdft.rows.stored import load_stored
 from selfsurf.sdft.rows.verdicts import MISSED, balanced, by_others, claims_of, verdict_rows
+from tests.models.adapters import save_random_adapter
 
 OPTION = "MiniWoB/click-option-v0"
 
@@ -150,6 +151,17 @@ def test_a_trained_verifier_is_asked_by_roles_and_is_no_agent(shown, tiny_folder
     agent.policy.complete = lambda *given, **more: used.append(agent.policy.adapter) or complete(*given, **more)
     agent.verifier.propose([claim.task])
     assert used == [out / "adapter"]
+
+
+def test_the_proposers_adapter_does_not_verify(shown, tiny_folder, tmp_path):
+    adapter = save_random_adapter(tiny_folder, tmp_path / "adapter")
+    agent = agents.make("roles", model=str(tiny_folder), adapter=adapter)
+    (claim, *_) = claims_of(load_stored([shown]).episodes, np.random.default_rng(0))
+    used = []
+    complete = agent.policy.complete
+    agent.policy.complete = lambda *given, **more: used.append(agent.policy.adapter) or complete(*given, **more)
+    agent.verifier.propose([claim.task])
+    assert (used, agent.policy.adapter) == ([None], adapter)
 
 
 @pytest.mark.slow
