@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from selfsurf.agents.agent import Act, DecidingAgent, Decision, Privileged
+from selfsurf.agents.agent import UNASKED, Act, DecidingAgent, Decision, Privileged
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play.provenance import sampled_record
 from selfsurf.agents.policy import Policy, summed
@@ -234,8 +235,9 @@ class TaskExecutor(DecidingAgent):
                 told = f"The claim was rejected: {rejected}"
                 note = " ".join(filter(None, (note, told)))
                 action, gives_up = Wait(ms=0, reason=told), told if task.rejections >= MAX_REJECTIONS else ""
-        for verdict in verdicts:
-            completion = replace(completion, usage=summed(completion.usage, verdict.completion.usage))
+        asked = [one for one in (completion, *(verdict.completion for verdict in verdicts)) if one is not UNASKED]
+        if verdicts and asked:
+            completion = replace(completion, usage=reduce(summed, (one.usage for one in asked)))
         sampled = [{**_record(one), **sampled_record(one.completion, one.messages)} for one in verdicts]
         return replace(
             decision,

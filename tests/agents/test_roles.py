@@ -342,6 +342,8 @@ def test_a_verifier_that_doubts_the_first_claim_asks_no_model(served: Any, form:
     (first,) = agent.decide([form])
     (second,) = agent.decide([form])
     assert (first.action.name, first.rejected) == ("wait", Doubting.missing)
+    assert first.completion.usage is not None
+    assert first.completion.usage.prompt_tokens == 1000, "a verifier that asks no model costs nothing"
     assert (second.action.name, second.rejected) == ("finish", "")
     assert len(bodies) == 2, "the proposer's"
 
