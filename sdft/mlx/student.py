@@ -95,7 +95,7 @@ class Student:
         self.teacher = {name: old + rate * (self.weights[name] - old) for name, old in self.teacher.items()}
         mx.eval(self.teacher)
 
-    def save_pretrained(self, folder: str, **_: Any) -> None:
+    def save_pretrained(self, folder: str) -> None:
         """Write the adapter in PEFT's format into a folder that is empty."""
         with tempfile.TemporaryDirectory(prefix="selfsurf-mlx-") as temporary:
             made = Path(temporary)

@@ -96,7 +96,9 @@ def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
     discard(made)
     made.mkdir(parents=True)
     with room_in(made):
-        model.save_pretrained(str(made), selected_adapters=[STUDENT], state_dict=adapter_state(model))
+        peft = hasattr(model, "peft_config")  # with MLX a model has one adapter
+        of_student = {"selected_adapters": [STUDENT], "state_dict": adapter_state(model)} if peft else {}
+        model.save_pretrained(str(made), **of_student)
         (made / "README.md").write_text(card(about), encoding="utf8")  # instead of PEFT's, a form that is not filled in
         write_about(made, about)
     publish(made, folder)

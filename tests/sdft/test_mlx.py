@@ -217,7 +217,6 @@ app(sys.argv[1:])
 """
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_it_trains_where_there_is_no_torch_and_leaves_both_forms(saved, shown, tmp_path):
     from selfsurf.agents.adapters import tensors
