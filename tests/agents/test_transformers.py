@@ -49,13 +49,13 @@ def scores(model: Any, completion: Completion, tokenizer: Any, temperature: floa
 
 
 def test_a_ragged_batch_equals_one_by_one_and_generate(policy: TransformersPolicy) -> None:
-    together = policy.complete(RAGGED, max_new_tokens=7)
+    together = policy.complete(RAGGED, max_new_tokens=4)
     for conversation, completion in zip(RAGGED, together, strict=True):
-        (alone,) = policy.complete([conversation], max_new_tokens=7)
+        (alone,) = policy.complete([conversation], max_new_tokens=4)
         assert completion.token_ids == alone.token_ids
         ids = torch.tensor([completion.prompt_token_ids])
         expected = policy.model.generate(
-            input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=7, pad_token_id=2
+            input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=4, pad_token_id=2
         )[0, ids.shape[1] :].tolist()
         assert completion.token_ids == expected
         assert np.allclose(completion.logprobs, scores(policy.model, completion, policy.tokenizer, 1.0), atol=1e-3)
@@ -110,8 +110,8 @@ def test_the_prompt_is_the_chat_template(policy: TransformersPolicy) -> None:
 def test_sampled_actions_are_valid_and_scored_exactly(policy: TransformersPolicy, form: Observation) -> None:
     ids = {element["id"] for element in form["elements"]}
     text = grammar(form["elements"], KINDS, max_text=6)
-    asked = [[Message("user", f"{form['dom']}\nAct, please. {'Now. ' * extra}")] for extra in range(4)]
-    grammars = [text, grammar(form["elements"], ("click",)), None, text]
+    asked = [[Message("user", f"{form['dom']}\nAct, please. {'Now. ' * extra}")] for extra in range(3)]
+    grammars = [text, grammar(form["elements"], ("click",)), None]
     options: dict[str, Any] = {"grammars": grammars, "prefill": '{"', "temperature": 1.3, "max_new_tokens": 24}
     completions = policy.complete(asked, **options, seed=5)
     for completion, expected in zip(completions, grammars, strict=True):

@@ -60,7 +60,7 @@ KEPT = ("copy-paste-2", "use-autocomplete", "use-slider-2", "terminal", "tic-tac
 given, a timer, a picture."""
 
 
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", [*KEPT[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in KEPT[2:])])
 def test_an_episode_of_a_seed_is_the_same_in_a_new_environment_and_in_an_old_one(name):
     clicks = [(20, 70), (60, 110), (40, 90), (90, 130)]
     actions = [*({"action": "click", "x": x, "y": y} for x, y in clicks), {"action": "press", "key": "a"}]

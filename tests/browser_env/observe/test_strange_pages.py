@@ -52,7 +52,9 @@ SHADOWED = """<form class=loading role=status tabindex=0 style="padding:20px" on
 <div style="position:relative"><button id=under>Under</button><form style="position:absolute;inset:0">over<input type=hidden name={0}></form></div>"""
 
 
-@pytest.mark.parametrize("name", ["getAttribute", "closest", "matches"])
+@pytest.mark.parametrize(
+    "name", ["getAttribute", *(pytest.param(name, marks=pytest.mark.slow) for name in ("closest", "matches"))]
+)
 def test_a_field_named_like_a_property_of_its_form_costs_nothing(open_page, name):
     env, _ = open_page(SHADOWED.format(name))
     for action, title in [

@@ -100,13 +100,19 @@ GONE_BLANK = """<script>const opened = open('about:blank'); opened.eval(`setTime
     location = 'about:blank'</script>"""
 
 
-@pytest.mark.parametrize("kind", [browser_env.Task, Waits])
+GOES = "<script>location = '{}'</script>"
+OPENS = "<script>const opened = open('about:blank'); opened.location = '{}'</script>"
+
+
 @pytest.mark.parametrize(
-    "html",
+    ("kind", "html"),
     [
-        "<script>location = '{}'</script>",
-        "<script>const opened = open('about:blank'); opened.location = '{}'</script>",
-        GONE_BLANK,
+        (browser_env.Task, GOES),
+        (browser_env.Task, OPENS),
+        (Waits, GONE_BLANK),
+        pytest.param(Waits, GOES, marks=pytest.mark.slow),
+        pytest.param(Waits, OPENS, marks=pytest.mark.slow),
+        pytest.param(browser_env.Task, GONE_BLANK, marks=pytest.mark.slow),
     ],
 )
 def test_a_start_page_admits_nothing(server, monkeypatch, kind, html):

@@ -53,8 +53,7 @@ LOOPS = {
     "where",
     [
         "click",
-        "dialogs",
-        *(pytest.param(one, marks=pytest.mark.slow) for one in LOOPS if one not in ("click", "dialogs")),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in LOOPS if one != "click"),
     ],
 )
 def test_an_endless_loop_ends_as_soon_as_it_is_known_for_one(run, where):
