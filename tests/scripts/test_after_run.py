@@ -115,13 +115,14 @@ def send(number, path):
 
 @pytest.mark.slow
 def test_what_is_lost_is_undone_and_the_old_adapter_stays(ran, copy, monkeypatch):
-    monkeypatch.setitem(after_run.UPDATE, "learning_rate", 10.0)
+    ruinous = {"steps": 1, "evaluate_every": 1, "learning_rate": 1e30}
+    monkeypatch.setattr(after_run, "UPDATE", {**after_run.UPDATE, **ruinous})
     old = training_folder(ran[1]) / "adapter"
     before = {path.name: path.read_bytes() for path in old.iterdir()}
     learned, code = learn(copy, ran, {"adapter": str(old)})
     assert (learned.adapter, learned.verdict, code) == (None, "solved", 0)
     assert learned.why.startswith("each attempt was undone ("), learned.why
-    assert "fell from 1.00" in learned.why or "perplexity rose" in learned.why
+    assert "perplexity rose" in learned.why
     assert learned.evaluation["rollbacks"] == 1
     assert not training_folder(copy).exists()
     assert {path.name: path.read_bytes() for path in old.iterdir()} == before

@@ -173,6 +173,7 @@ def test_an_alert_in_the_middle_of_a_navigation(run):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_two_hundred_windows_are_twenty_tabs(run):
     page = "<button onclick=\"for (let i = 0; i < 200; i++) window.open('index.html')\">Go</button>"
     (obs, *_, info), _ = run(page, {"action": "click", "id": 1}, step_timeout=60.0, hang_timeout=20.0)
