@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import io
 import logging
@@ -156,12 +157,14 @@ def tail(trace: str) -> str:
 
 
 class _Left(io.FileIO):
-    """An output whose reader may leave, as `head` does: what is written afterwards goes nowhere."""
+    """An output whose reader may leave, as `head` does, or a window that is closed: later text goes nowhere."""
 
     def write(self, data: Any, /) -> int:
         try:
             return super().write(data) or 0
-        except BrokenPipeError:
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.EIO):
+                raise
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
@@ -170,17 +173,21 @@ class _Left(io.FileIO):
 
 def let_readers_leave() -> None:
     """Let a command come to its own end, with its own exit code, when nobody reads its output any more."""
-    try:
-        descriptor = sys.stdout.fileno()
-        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            return
-    except (OSError, ValueError, AttributeError):  # no real file
-        return
-    sys.stdout.flush()
-    output = io.BufferedWriter(_Left(descriptor, "w", closefd=False))
-    sys.stdout = io.TextIOWrapper(
-        output, sys.stdout.encoding, sys.stdout.errors, write_through=getattr(sys.stdout, "write_through", False)
-    )
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        try:
+            descriptor = stream.fileno()
+            mode = os.fstat(descriptor).st_mode
+        except (OSError, ValueError, AttributeError):  # no real file
+            continue
+        if not (stat.S_ISFIFO(mode) or os.isatty(descriptor)):
+            continue
+        stream.flush()
+        left = io.TextIOWrapper(
+            io.BufferedWriter(_Left(descriptor, "w", closefd=False)), stream.encoding, stream.errors,
+            line_buffering=stream.line_buffering, write_through=getattr(stream, "write_through", False),
+        )  # fmt: skip
+        setattr(sys, name, left)
 
 
 def quiet_libraries() -> None:

@@ -14,6 +14,7 @@ import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -462,9 +463,15 @@ def test_the_browser_of_a_living_run_is_killed(site: Any, kept: KeptRun, command
 
 
 @pytest.mark.slow
-def test_its_terminal_is_closed(site: Any, kept: KeptRun, command: Any, waiting: Any) -> None:
-    with Terminal() as terminal:
+@pytest.mark.parametrize("disowned", [False, True])
+def test_its_terminal_is_closed(site: Any, kept: KeptRun, command: Any, waiting: Any, disowned: bool) -> None:
+    with Terminal(disowned=disowned) as terminal:
         process = waiting(**terminal.pipes)
+    if disowned:
+        kept.bring(kept.question or {}, "Blue.")
+        assert process.wait(20) == 0
+        assert site.done == ["/done"]
+        return
     assert until(lambda: process.poll() is not None, 20)
     assert browser_of(kept).is_running()
     assert end_of(command("answer", kept.folder, "Blue.", "--json"))["outcome"] == "stopped"
@@ -472,11 +479,18 @@ def test_its_terminal_is_closed(site: Any, kept: KeptRun, command: Any, waiting:
 
 
 class Terminal:
-    """A terminal of a process's own, read all the time: a process whose terminal nobody reads stops at 4,096 bytes."""
+    """A terminal of a process's own, read all the time: a process whose terminal nobody reads stops at 4,096 bytes.
+
+    One that is disowned outlives it.
+    """
+
+    def __init__(self, *, disowned: bool = False) -> None:
+        self._disowned = disowned
 
     def __enter__(self) -> Terminal:
         self._main, side = pty.openpty()
-        self.pipes: dict[str, Any] = {"stdin": side, "stdout": side, "stderr": side, "preexec_fn": _own_terminal}
+        own = partial(_own_terminal, signal.SIG_IGN if self._disowned else signal.SIG_DFL)
+        self.pipes: dict[str, Any] = {"stdin": side, "stdout": side, "stderr": side, "preexec_fn": own}
         self._seen = b""
         self._gone = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -502,10 +516,11 @@ class Terminal:
                 self._seen += os.read(self._main, 4096)
 
 
-def _own_terminal() -> None:
+def _own_terminal(hung_up: signal.Handlers) -> None:
     import fcntl
     import termios
 
+    signal.signal(signal.SIGHUP, hung_up)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
