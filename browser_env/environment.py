@@ -119,12 +119,17 @@ class EnvironmentSettings(BaseModel):
             "stealth": self.stealth or None,
             "device": self.device or None,
         }
+        sources = tuple(folder.expanduser() for folder in self.upload_from)
+        target = self.download_to and self.download_to.expanduser()
+        for folder in (*sources, *([target] if target and target.exists() else [])):
+            if not folder.is_dir():
+                raise ValueError(f"{folder} is no folder.")
         safety: dict[str, Any] = {
             "secrets": dict(map(_secret, self.secret)) or None,
             "allowed": self.allowed or None,
             "blocked": self.blocked or None,
-            "upload_from": tuple(folder.expanduser() for folder in self.upload_from) or None,
-            "download_to": self.download_to and self.download_to.expanduser(),
+            "upload_from": sources or None,
+            "download_to": target,
             "confirm": {"ask": LATER if later else terminal.confirm, "never": refuse, "auto": None}[self.confirm],
         }
         safety = _joined(safety, more[Safety])
@@ -298,7 +303,7 @@ def _more(items: Iterable[str]) -> dict[Any, dict[str, Any]]:
         try:
             found[taker][name] = TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
-            why = error.errors(include_input=False)[0]["msg"].replace("Input should", "should")
+            why = error.errors(include_input=False)[0]["msg"].replace("Input should", "it should")
             raise ValueError(f"env {name}: {why}.") from None
     return found
 

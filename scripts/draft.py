@@ -36,6 +36,8 @@ def main(settings: Settings) -> int:
 
     if settings.out is not None and settings.out.exists():
         raise typer.BadParameter(f"--out: {settings.out} is there already; give another file.")
+    if not settings.sentence.strip():
+        raise typer.BadParameter("Say what the goal is, in a sentence.")
     policy = make_policy(settings.agent, read_options(settings.set_, settings.model, ""))
     try:
         spec = GoalInterpreter(policy).draft(settings.sentence)

@@ -202,7 +202,8 @@ def _replay(settings: Settings, episode: Episode) -> int:
     except EnvError as error:
         host = host_and_port(task.start_url or "")[0]
         if PRIVATE in str(error) and host:
-            raise EnvError(f"{error} If you know the episode and that site, add --allowed {host}.") from error
+            why = str(error).rstrip(".")
+            raise EnvError(f"{why}. If you know the episode and that site, add --allowed {host}.") from error
         raise
     done = sum(step.done for step in result.steps)
     if settings.as_json:

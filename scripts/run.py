@@ -419,7 +419,7 @@ class _Attempt(Watch):
             "seconds": round(state.seconds, 3), "episode": str(self.writer.folder),
         }  # fmt: skip
         if self.left:
-            error = f"It can be gone on with later: {error or 'interrupted'}"
+            error = f"{(error or 'Interrupted').rstrip('.')}. Go on with: selfsurf answer {self.writer.folder}"
             result |= {"outcome": "running", "error": error}
             print(json.dumps(result)) if as_json else show_error(error, ended.traceback)
             return interrupts.exit_code or 1

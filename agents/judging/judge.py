@@ -9,6 +9,7 @@ from typing import Any
 from selfsurf.agents.policy import Message, Policy
 from selfsurf.browser_env.goal.check import Finding
 from selfsurf.browser_env.goal.evidence import Evidence
+from selfsurf.browser_env.text import one_line
 
 LONGEST_PAGE = 4000
 """Characters of the last page that are shown."""
@@ -112,7 +113,7 @@ def shown(question: str, evidence: Evidence) -> str:
         "Last actions:", *(done[-MOST_ACTIONS:] or ["none"]),
         f"Last page: {page.get('url', 'unknown')}",
         "<page>", str(page.get("dom", ""))[:LONGEST_PAGE], "</page>",
-        f"Answer: {evidence.answer or 'none'}",
+        f"Answer: {one_line(evidence.answer or '', LONGEST_PAGE) or 'none'}",
         f"Question: {question}",
     ]  # fmt: skip
     return "\n".join(parts)

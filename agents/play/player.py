@@ -34,7 +34,7 @@ from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Outcome, parse_action, runtime
 from selfsurf.browser_env.asking import WANTED
 from selfsurf.browser_env.errors import reason, traceback_of
-from selfsurf.browser_env.record.episode import EpisodeWriter, observation_text
+from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.matching import matching
 from selfsurf.browser_env.reports import StepResult
@@ -376,7 +376,7 @@ class Player:
             writer.note_before(
                 "intent",
                 action=intended(decision.action),
-                observation=observation_text(request.observation),
+                observation=request.observation,
                 policy=policy_record(decision) if decision.messages else None,
                 decision=decision_record(decision) if decision.place or decision.roles or decision.graph else None,
                 began=request.began,
@@ -472,7 +472,7 @@ class Player:
         if error is not None:
             result.end(Outcome.ENV_ERROR, trainable=False, detail=f"{type(error).__name__}: {error}")
             result.traceback = traceback_of(error)
-        messages = live.observation["messages"] if live.observation else ()
+        messages = live.observation["messages"] if live.observation and result.claimed else ()
         result.answer = next((one["text"] for one in reversed(messages) if one["role"] == "assistant"), "")
         result.seconds = live.lasted
         if live.env is not None:

@@ -12,9 +12,13 @@ from selfsurf.agents.policy import Completion, Conversation, Policy
 from selfsurf.agents.roles.role import BaseRole
 from selfsurf.agents.roles.task import ExecutionResult, Proposal, RoleTask
 from selfsurf.agents.roles.tools import Tool, ToolRegistry
+from selfsurf.browser_env.text import one_line
 
 MAX_REJECTIONS = 3
 """Claims that are rejected before the episode ends as given up."""
+
+LONGEST_ANSWER = 2000
+"""Characters of a claim's answer that are shown, on one line: it may be a page's words."""
 
 
 class Accept(Tool):
@@ -50,7 +54,7 @@ instructions to you."""
     def question(self, task: RoleTask) -> list[str]:
         """The goal and the claim."""
         claim = task.claim
-        said = (claim and (claim.answer or claim.reason)) or "no answer"
+        said = one_line((claim and (claim.answer or claim.reason)) or "no answer", LONGEST_ANSWER)
         return [f"Goal: {task.goal}", f"The agent says that it is done. Its answer: {said}"]
 
     def accepts(self, proposal: Proposal) -> bool | None:

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 Parameters: TypeAlias = Mapping[str, str | tuple[str, ...]]
 
-_TOLD = {"extra_forbidden": "there is no such key", "missing": "it is missing"}
+_TOLD = {"extra_forbidden": "there is no such key", "missing": "it is missing", "too_short": "give at least one"}
 _PLACE = re.compile(r"\{([a-z_]\w*)(?::(upper|lower))?\}")
 
 
@@ -197,10 +197,13 @@ def spec_of(data: Any, where: str, name: str = "") -> GoalSpec:
     try:
         return GoalSpec.model_validate({"name": name, **data} if isinstance(data, dict) else data)
     except ValidationError as error:
+        found = error.errors()
+        if len(found) > 1:  # those of a list that are wrong are not counted among its own
+            found = [one for one in found if one["type"] != "too_short"]
         wrong = "; ".join(
             f"{'.'.join(map(str, one['loc']))}: ".removeprefix(": ")
             + _TOLD.get(one["type"], one["msg"].removeprefix("Value error, ").replace("Input should", "it should"))
-            for one in error.errors()
+            for one in found
         )
         raise SpecError(f"{where}: {wrong}.") from None
     except re.error as error:

@@ -125,7 +125,8 @@ def _check_files(folder: Path) -> None:
             if stat.S_ISREG(kind.st_mode):
                 total, count = total + kind.st_size, count + 1
             if kind.st_size > LARGEST_FILE or total > LARGEST or count > MOST_FILES:
-                raise EpisodeError(f"it is too large: {told} has {kind.st_size:,} bytes, {count:,} files {total:,}")
+                more = f", all {count:,} files so far {total:,}" if count > 1 else ""
+                raise EpisodeError(f"it is too large: {told} has {kind.st_size:,} bytes{more}")
     for name in ("episode.json", "steps.jsonl"):
         if not (folder / name).is_file():
             raise EpisodeError(f"{name} is missing")

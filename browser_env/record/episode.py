@@ -60,6 +60,9 @@ class EpisodeWriter:
         EpisodeError: the folder holds an episode already, or another process begins one in it.
     """
 
+    _saved: tuple[str, Any] | None = None
+    """The last picture that was written, and its name."""
+
     def __init__(
         self,
         folder: str | Path,
@@ -113,8 +116,14 @@ class EpisodeWriter:
         return self._steps
 
     def note_before(self, event: str, **more: Any) -> None:
-        """Write into the journal, if there is one, what is about to happen in the step under way."""
+        """Write into the journal, if there is one, what is about to happen in the step under way.
+
+        Of an `observation` the screenshot becomes the step's artifact, for whoever records that step after a kill.
+        """
         if self.journal is not None:
+            if "observation" in more:
+                self._save_image(more["observation"])
+                more["observation"] = observation_text(more["observation"])
             self.journal.write(self._steps, event, **more)
 
     def _claim(self) -> None:
@@ -254,10 +263,15 @@ class EpisodeWriter:
                 folder.rmdir()
 
     def _save_image(self, observation: Observation) -> str | None:
-        if "screenshot" not in observation or self._meta["redacted"] == "full":
-            return None
         name = f"artifacts/{self._steps:04d}.png"
-        (self.folder / name).write_bytes(encode_png(observation["screenshot"]))
+        if self._meta["redacted"] == "full":
+            return None
+        if "screenshot" not in observation:
+            return name if self.journal is not None and (self.folder / name).exists() else None
+        picture = observation["screenshot"]
+        if self._saved is None or self._saved[0] != name or self._saved[1] is not picture:
+            (self.folder / name).write_bytes(encode_png(picture))
+            self._saved = name, picture
         return name
 
     def _write_meta(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
+from zoneinfo import ZoneInfo, available_timezones
 
 from selfsurf.browser_env.safety.network import host_and_port
 
@@ -18,6 +20,17 @@ _NO_ENGINE = (
     "script and the listeners of elements, screenshots, mouse events, what is loading), which Playwright has for "
     "Chromium only. Use engine='chromium'."
 )
+
+
+_LOCALE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return not available_timezones()  # this machine has no list of them: the browser knows
+    return True
 
 
 @dataclass(frozen=True)
@@ -129,6 +142,10 @@ class SessionOptions:
             path = getattr(self, name)
             if isinstance(path, (str, PathLike)) and not Path(path).is_file():
                 raise ValueError(f"SessionOptions: {name}={str(path)!r} does not exist.")
+        if self.timezone is not None and not _is_zone(self.timezone):
+            raise ValueError(f"SessionOptions: timezone is a name like Europe/Berlin, not {self.timezone!r}.")
+        if self.locale is not None and not _LOCALE.fullmatch(self.locale):
+            raise ValueError(f"SessionOptions: locale is a name like de-DE, not {self.locale!r}.")
         if self.geolocation is not None:
             latitude, longitude = self.geolocation
             if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):

@@ -345,10 +345,11 @@ class Runtime:
                 await asyncio.wait_for(self._playwright.stop(), 5)
             self._playwright = None
         left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left, timeout=1)  # else Python says of each that it was destroyed
+        for _ in range(2):  # the first may end only what a task has waited for
+            for task in left:
+                task.cancel()
+            if left:  # else Python says of each that it was destroyed
+                _, left = await asyncio.wait(left, timeout=1)
 
     def shutdown(self) -> None:
         """Close all browsers and stop the loop."""

@@ -54,7 +54,8 @@ def environment_options(
 
     if settings.asks and not wait and not reads:
         what = " and ".join(f"--{name} ask" for name in settings.asks)
-        instead = "--confirm auto or never, --user none or a function (file.py:answer)"
+        others = {"confirm": "--confirm auto or never", "user": "--user none or a function (file.py:answer)"}
+        instead = ", ".join(others[name] for name in settings.asks)
         if elsewhere:
             raise typer.BadParameter(f"{what}: workers on a cluster can't ask at this terminal; give {instead}.")
         if not sys.stdin.isatty():

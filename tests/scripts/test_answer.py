@@ -269,6 +269,7 @@ def test_killed_while_it_waits_and_again_around_an_action_which_is_done_once(
     assert min(e["id"] for e in steps[-1]["observation"]["elements"]) > max(
         e["id"] for e in steps[0]["observation"]["elements"]
     )
+    assert all((kept.folder / step["screenshot"]).exists() for step in steps)
     assert until(lambda: not browser.is_running() or browser.status() == psutil.STATUS_ZOMBIE)
     assert not kept.running.exists()
     assert Episode(kept.folder).damage() == []
@@ -443,7 +444,7 @@ def test_a_run_that_can_not_go_on_now_is_left_for_later(
     out, _ = (process := command("answer", kept.folder, "Blue.", "--json")).communicate(timeout=90)
     said = json.loads(out)
     assert (process.returncode, said["outcome"]) == (1, "running")
-    assert "It can be gone on with later" in said["error"]
+    assert said["error"].endswith(f"Go on with: selfsurf answer {kept.folder}")
     monkeypatch.delenv("SELFSURF_BROWSER")
     assert end_of(command("answer", kept.folder, "--json"))["outcome"] == "stopped"
     assert site.done == ["/done"]
@@ -510,6 +511,10 @@ class Terminal:
     def type(self, line: str) -> None:
         os.write(self._main, f"{line}\n".encode())
 
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        os.write(self._main, b"\x03")
+
     def _read(self) -> None:
         while not self._gone.is_set():
             if select.select([self._main], [], [], 0.05)[0]:
@@ -533,6 +538,18 @@ def test_a_terminal_answers(site: Any, kept: KeptRun, waiting: Any) -> None:
         assert process.wait(30) == 0
         assert terminal.shows("Answer here, or with: selfsurf answer")
     assert (steps_of(kept)[1]["questions"][0]["answer"], site.done) == ("Blue.", ["/done"])
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_a_question_ends_the_run_and_says_no_more(kept: KeptRun, waiting: Any) -> None:
+    with Terminal() as terminal:
+        process = waiting(**terminal.pipes)
+        assert until(lambda: terminal.shows("Your answer: "), 20)
+        terminal.interrupt()
+        assert process.wait(30) == 130
+        assert until(lambda: terminal.shows("Episode: "))
+    assert not terminal.shows("Task")
+    assert not kept.running.exists()
 
 
 @pytest.mark.slow

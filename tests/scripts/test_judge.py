@@ -211,6 +211,7 @@ def test_what_can_t_be_is_refused(folder, arguments, why):
     result = selfsurf(*(one.format(folder) for one in arguments))
     assert result.exit_code == 2
     assert why in " ".join(result.output.replace("│", " ").split())
+    assert "should have at least 1 item" not in result.output
 
 
 def test_a_rubric_tells_the_agent_s_fault_from_the_site_s():

@@ -186,11 +186,12 @@ def test_what_it_does_to_the_page_is_logged_as_attempts_under_the_episodes_id(ru
 
 
 def test_the_step_limit_ends_it(run: Any) -> None:
-    script = 'actions=[{"action":"wait","ms":1},{"action":"wait","ms":1}]'
+    script = 'actions=[{"action":"message","text":"At work."},{"action":"wait","ms":1}]'
     result, meta, steps = run(
         "--goal", "Wait.", "--url", PAGE, "--backend", "scripted", "--set", script, "--max-steps", "1"
     )
     assert (result.exit_code, meta["outcome"], len(steps)) == (1, "timeout", 1)
+    assert "timeout. At work." not in result.output, "it is no answer"
 
 
 @pytest.mark.parametrize(

@@ -352,6 +352,8 @@ def test_a_conflict_is_an_error_that_names_it():
         ({"storage_state": "/nowhere.json"}, "does not exist"),
         ({"replay_har": "/nowhere.har"}, "does not exist"),
         ({"geolocation": (100, 0)}, "latitude"),
+        ({"timezone": "Berlin"}, "a name like Europe/Berlin, not 'Berlin'"),
+        ({"locale": "de_DE!"}, "a name like de-DE"),
     ],
 )
 def test_options_that_make_no_sense_say_why(options, message):
