@@ -18,7 +18,7 @@ PARTS = re.findall(r"(?:^`(\S+)`\n\n)?^```(python|bash)\n(.*?)^```", TEXT, re.MU
 def test_the_examples_run_as_they_stand(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    assert len(PARTS) == TEXT.count("```") / 2 >= 10
+    assert len(PARTS) == TEXT.count("```") / 2 >= 9
     for file, language, code in PARTS:
         if file:
             (tmp_path / file).write_text(code, encoding="utf8")
