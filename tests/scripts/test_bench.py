@@ -195,6 +195,7 @@ def test_bench_env_beside_the_real_peers():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_bench_agents_times_the_same_tokens_in_every_way(tmp_path):
     result = CliRunner().invoke(
         app, ["bench", "agents", "--envs", "2", "--actions", "4", "--rounds", "1", "--out", str(tmp_path), "--json"]
