@@ -8,6 +8,7 @@ character of a text as an escape, control characters included.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -18,6 +19,9 @@ Schema: TypeAlias = dict[str, Any]
 
 STRICT_VALUES = 1000
 """Most enumerated values in a schema of OpenAI's strict mode."""
+
+MOST_WORDS = 12
+"""Most values of an enumeration in a schema that a prompt shows; the ids of a page are in the page."""
 
 _LONG_LIST, _LONG_LIST_CHARACTERS = 250, 15_000  # an enumeration of more strings than that may be so long at most
 
@@ -80,6 +84,19 @@ def wrapped(schema: Schema) -> Schema:
     For servers that require an object at the root: a tool's arguments, OpenAI's strict mode. The parser reads both.
     """
     return schema if "properties" in schema else _object({"action": schema})
+
+
+def in_words(schema: Schema) -> str:
+    """Write a schema for a prompt: compact JSON, without enumerations of more than `MOST_WORDS` values."""
+
+    def shortened(part: Any) -> Any:
+        if isinstance(part, list):
+            return [shortened(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        return {key: shortened(value) for key, value in part.items() if key != "enum" or len(value) <= MOST_WORDS}
+
+    return json.dumps(shortened(schema), ensure_ascii=False, separators=(",", ":"))
 
 
 def strict(schema: Schema) -> Schema:

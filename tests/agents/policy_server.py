@@ -205,6 +205,17 @@ def replying(bodies: list[dict[str, Any]], *messages: dict[str, Any] | str) -> H
     return handle
 
 
+def refusing(field: str, bodies: list[dict[str, Any]], code: int = 400) -> Handler:
+    """Refuse every request with the field, as a server that doesn't know it."""
+
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        bodies.append(body)
+        refused = {"error": {"message": f"{field} is not supported by this model"}}
+        answer(handler, *((code, refused) if field in body else (200, completion())))
+
+    return handle
+
+
 def tool_call(name: str, arguments: Any) -> dict[str, Any]:
     """A message that calls a tool; arguments are JSON, or a text as it is."""
     written = arguments if isinstance(arguments, str) else json.dumps(arguments)

@@ -202,8 +202,8 @@ def test_an_unknown_model_and_a_wrong_key_are_final(remote: Any) -> None:
         assert KEY not in str(error.value)
 
 
-def test_a_request_that_the_server_refuses_is_a_value_error(remote: Any) -> None:
-    with pytest.raises(ValueError, match="exceed the context") as error:
+def test_a_prompt_that_the_server_refuses_is_no_failure_of_the_agent(remote: Any) -> None:
+    with pytest.raises(PolicyError, match=r"exceed the context.*max_prompt_tokens=") as error:
         remote().complete([[Message("user", "a b " * 5000)]], max_new_tokens=1)
     assert "2 replies" not in str(error.value)
 

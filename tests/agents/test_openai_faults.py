@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from selfsurf import agents
+from selfsurf.agents.functions import Function
 from selfsurf.agents.policies.openai import requests
 from selfsurf.agents.policies.openai.chat import read, without_reasoning
 from selfsurf.agents.policies.openai.endpoints import ENDPOINTS
@@ -24,7 +25,7 @@ from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 from selfsurf.agents.policies.openai.usage import Prices
 from selfsurf.agents.policy import Message, PolicyError
 from selfsurf.agents.reply.parse import parse
-from tests.agents.policy_server import Handler, answer, completion, serve_raw
+from tests.agents.policy_server import Handler, answer, completion, refusing, serve_raw
 
 KEY = "nvapi-0123456789-very-secret"
 ASK = [Message("user", "Click Submit.")]
@@ -198,17 +199,15 @@ def test_nobody_listens(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "says"),
+    ("code", "says"),
     [
-        (401, PolicyError, "pass api_key="), (403, PolicyError, "set NVIDIA_API_KEY"), (404, PolicyError, "check model="),
-        (400, ValueError, "not accepted"), (422, ValueError, "not accepted"), (418, PolicyError, "answered 418"),
+        (401, "pass api_key="), (403, "set NVIDIA_API_KEY"), (404, "Check model="),
+        (400, "not accepted.*omit="), (422, "not accepted"), (501, "not accepted"), (418, "answered 418"),
     ],
 )  # fmt: skip
-def test_what_can_not_pass_is_not_tried_again(
-    asking: Callable[..., OpenAIPolicy], code: int, kind: type[Exception], says: str
-) -> None:
+def test_what_can_not_pass_is_not_tried_again(asking: Callable[..., OpenAIPolicy], code: int, says: str) -> None:
     policy = asking(in_turn(*[status(code, f"Refused, {KEY} is bad")] * 3), endpoint="nim")
-    with pytest.raises(kind, match=says) as error:
+    with pytest.raises(PolicyError, match=says) as error:
         policy.complete([ASK])
     assert "Refused, [key] is bad" in str(error.value)
     assert policy.totals.requests == 1
@@ -248,9 +247,82 @@ def test_a_row_that_fails_lets_the_others_finish(asking: Callable[..., OpenAIPol
     with pytest.raises(PolicyError, match=r"3 of 6 replies failed\. Rows 1, 4: .*answered 500.*Row 3: .*answered 400"):
         policy.complete(rows)
     assert policy.totals.replies == 3
-    with pytest.raises(ValueError, match=r"1 of 2 replies failed\. Row 1: .*because of 400"):
+    with pytest.raises(PolicyError, match=r"1 of 2 replies failed\. Row 1: .*because of 400"):
         policy.complete([rows[0], rows[3]])
     assert [reply.text for reply in policy.complete([rows[0], rows[2], rows[5]])] == ["a", "b", "c"]
+
+
+def clickable(*ids: int) -> dict[str, Any]:
+    """The schema of a click on one of these."""
+    return {"anyOf": [{"type": "object", "properties": {"click": {"type": "integer", "enum": list(ids)}}}]}
+
+
+SCHEMA = clickable(7)
+GUIDES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "schema": ({}, {"schemas": [SCHEMA]}, "response_format"),
+    "strict": ({"endpoint": "openai"}, {"schemas": [SCHEMA]}, "response_format"),
+    "nvext": ({"endpoint": "nim"}, {"schemas": [SCHEMA]}, "nvext"),
+    "grammar": ({"endpoint": "vllm"}, {"grammars": ['start: "{" /.*/']}, "structured_outputs"),
+    "tools": ({"tools": True}, {"schemas": [SCHEMA]}, "tools"),
+    "free tools": ({"tools": True}, {}, "tools"),
+    "kinds": ({"tools": "kinds"}, {"schemas": [SCHEMA]}, "tools"),
+}
+"""How replies are guided, as what is asked with, and the field that a server may refuse."""
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+@pytest.mark.parametrize("code", [400, 404, 422, 501])
+def test_a_refused_guide_is_left_out(
+    asking: Callable[..., OpenAIPolicy], caplog: pytest.LogCaptureFixture, guide: str, code: int
+) -> None:
+    options, asked, field = GUIDES[guide]
+    bodies: list[dict[str, Any]] = []
+    policy = asking(refusing(field, bodies, code), **options)
+    for _ in range(2):
+        [reply] = policy.complete([ASK], **asked)
+        assert (reply.text, reply.grammar) == ('{"click":7}', None)
+    assert [field in body for body in bodies] == [True, False, False]
+    assert ("Lark grammar" if guide == "grammar" else '"click"') in bodies[1]["messages"][0]["content"]
+    assert bodies[1]["messages"][0]["content"].startswith(ASK[0].text)
+    [told] = [record.getMessage() for record in caplog.records if record.name.endswith("openai.policy")]
+    assert f"{field} is not supported" in told
+    assert ("tools=False" if "tools" in options else "constrained=False") in told
+
+
+def test_a_server_that_takes_guides_gets_the_next_one(asking: Callable[..., OpenAIPolicy]) -> None:
+    bodies: list[dict[str, Any]] = []
+
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        bodies.append(body)
+        long = "response_format" in body and len(str(body)) > 2000
+        answer(handler, *((400, {"error": {"message": "too many values"}}) if long else (200, completion())))
+
+    policy = asking(handle)
+    for schema in (SCHEMA, clickable(*range(500)), SCHEMA):
+        policy.complete([ASK], schemas=[schema])
+    assert ["response_format" in body for body in bodies] == [True, True, False, True]
+    assert len(bodies[2]["messages"][0]["content"]) < 500, "the ids are in the page already"
+
+
+def test_a_refusal_that_the_guide_is_not_to_blame_for(asking: Callable[..., OpenAIPolicy]) -> None:
+    policy = asking(in_turn(*[status(400, "the prompt is too long")] * 4))
+    for _ in range(2):
+        with pytest.raises(PolicyError, match="the prompt is too long"):
+            policy.complete([ASK], schemas=[SCHEMA])
+    assert policy.totals.requests == 4, "both ways each time: the guide was not refused"
+
+
+def price(item: str) -> str:
+    """What an item costs."""
+    return f"{item}: 5"
+
+
+def test_functions_are_not_left_out(asking: Callable[..., OpenAIPolicy]) -> None:
+    bodies: list[dict[str, Any]] = []
+    policy = asking(refusing("tools", bodies), tools=True)
+    with pytest.raises(PolicyError, match="tools is not supported"):
+        policy.complete([ASK], functions=[Function.of(price)])
+    assert len(bodies) == 1
 
 
 def test_concurrency_is_bounded_and_used(asking: Callable[..., OpenAIPolicy]) -> None:

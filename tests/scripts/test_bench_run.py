@@ -18,6 +18,7 @@ from selfsurf.scripts.machine.processes import descendants
 from selfsurf.scripts.report.leaderboard import write_leaderboard
 from selfsurf.scripts.report.report import write_report
 from selfsurf.scripts.suite.records import Records, RecordsError
+from tests.agents.policy_server import refusing, serve_raw
 from tests.scripts import results_folders
 
 AGENTS = '''
@@ -153,6 +154,15 @@ def test_an_agent_that_raises_fails_its_own_episodes_only(suite, tmp_path):
             assert (tmp_path / "run" / record["screenshot"]).read_bytes()[1:4] == b"PNG"
         else:
             assert not record["agent_raised"]
+
+
+def test_what_a_model_server_refuses_is_no_failure_of_the_agent(suite, tmp_path):
+    with serve_raw(refusing("messages", [])) as url:
+        model = ("--agent", "openai", "--model", "m", "--set", f"base_url={url}", "--set", "constrained=true")
+        said = bench(suite, *model, "--seeds", 1, "--workers", 1, "--out", tmp_path / "run", code=1).stderr
+    assert {record["outcome"] for record in results(tmp_path / "run").values()} == {"env_error"}
+    assert said.count("messages is not supported by this model") == 1
+    assert "agent's own code" not in said
 
 
 @pytest.mark.slow

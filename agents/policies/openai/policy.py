@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -20,7 +22,15 @@ from selfsurf.agents.options import Count, Natural, Positive
 from selfsurf.agents.policies.openai import chat
 from selfsurf.agents.policies.openai.endpoints import ENDPOINTS, PLAIN, Endpoint, grammar_fields, schema_fields
 from selfsurf.agents.policies.openai.kinds import kind_fields
-from selfsurf.agents.policies.openai.requests import Background, Explainer, Limits, Problem, ReplyError, persist
+from selfsurf.agents.policies.openai.requests import (
+    Background,
+    Explainer,
+    Limits,
+    Problem,
+    ReplyError,
+    RequestRefused,
+    persist,
+)
 from selfsurf.agents.policies.openai.usage import (
     Prices,
     Totals,
@@ -31,13 +41,15 @@ from selfsurf.agents.policies.openai.usage import (
 )
 from selfsurf.agents.policies.request import CheckedPolicy, Request
 from selfsurf.agents.policy import Completion, Conversation, Guidance, Message, PolicyError
-from selfsurf.agents.reply.schema import any_action, strict, wrapped
+from selfsurf.agents.reply.schema import any_action, in_words, strict, wrapped
 
 _SAMPLING = {
     "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
     "logit_bias",
 }  # fmt: skip
 """Fields by which a server samples from another distribution than its model's."""
+
+_log = logging.getLogger(__name__)
 
 CHECK_TIMEOUT = 10.0
 """Seconds for a server's first sign of life (`OpenAIPolicy.check`)."""
@@ -48,7 +60,8 @@ class OpenAIPolicy(CheckedPolicy):
 
     The requests of one call run concurrently, up to `max_concurrency`. Servers apply a grammar or a schema to what they
     sample, not to the beginning of a message; so a prefill is used for free replies only, and only where the server
-    continues a message.
+    continues a message. A server that refuses schemas, grammars or tools is asked again without them: the prompt then
+    describes the reply's format, and the reply is parsed.
 
     Args:
         model: the model's name at the server.
@@ -139,6 +152,8 @@ class OpenAIPolicy(CheckedPolicy):
         key = _key(self.endpoint, self.base_url, api_key)
         self._explain = Explainer(self.base_url, adapter or model, key, self.endpoint.key_variable)
         self._client = AsyncOpenAI(api_key=key or "none", base_url=self.base_url, timeout=timeout, max_retries=0)
+        self._guided: bool | None = None
+        """Whether the server takes guided requests; None until it has answered one."""
         self._slots = asyncio.Semaphore(max_concurrency)
         self._background = Background("openai-policy")
         self._closing = weakref.finalize(self, _close, self._background, self._client)
@@ -180,25 +195,33 @@ class OpenAIPolicy(CheckedPolicy):
 
         Raises:
             PolicyError: replies failed for good; the message says which rows and why.
-            ValueError: the request is invalid, found here or by the server.
+            ValueError: the request is invalid.
         """
         free = [not (one.grammar or one.schema) for one in requests]
         started = [self._given(prefill) if own else "" for own in free]
         sampling = self._sampling_fields(temperature, max_new_tokens)
-        bodies = [self._body(one, start, sampling) for one, start in zip(requests, started, strict=True)]
-        replies = self._background.run(self._all(bodies))
-        _report(replies)
-        as_asked = temperature in (0, 1) and not self.calls and _SAMPLING.isdisjoint((*self._extra, *self._omit))
-        return [
-            replace(
-                reply,
-                text=start + reply.text,
-                logprobs=reply.logprobs if self._processed or (own and as_asked) else [],
-                grammar=one.grammar,
-                prefill_token_ids=self._prefill_ids(start, reply.prompt_token_ids),
-            )
-            for one, own, start, reply in zip(requests, free, started, replies, strict=True)
+        bodies = [
+            (self._body(one, start, self._guide_fields(one), sampling), self._unguided(one, sampling))
+            for one, start in zip(requests, started, strict=True)
         ]
+        as_asked = temperature in (0, 1) and not self.calls and _SAMPLING.isdisjoint((*self._extra, *self._omit))
+        replies: list[Any] = []
+        for one, start, answer in zip(requests, started, self._background.run(self._all(bodies)), strict=True):
+            if isinstance(answer, BaseException):
+                replies.append(answer)
+                continue
+            reply, guided = answer
+            replies.append(
+                replace(
+                    reply,
+                    text=start + reply.text,
+                    logprobs=reply.logprobs if self._processed or (not guided and as_asked) else [],
+                    grammar=one.grammar if guided else None,
+                    prefill_token_ids=self._prefill_ids(start, reply.prompt_token_ids),
+                )
+            )
+        _report(replies)
+        return replies
 
     def count_tokens(self, text: str) -> int:
         """Number of tokens of `text` alone: exact with a tokenizer or a server that counts, else an estimate.
@@ -235,12 +258,28 @@ class OpenAIPolicy(CheckedPolicy):
         """The part of the prefill that the server is given: all or nothing."""
         return prefill if self.endpoint.continues and not self.calls else ""
 
-    def _body(self, one: Request, started: str, sampling: Mapping[str, Any]) -> dict[str, Any]:
+    def _body(
+        self, one: Request, started: str, guide: Mapping[str, Any], sampling: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Return a request's body; the user's own fields come last."""
         seed = {} if one.seed is None else {"seed": one.seed % 2**31}  # some servers read 32 bits
-        fields = {**self._message_fields(one.messages, started), **self._guide_fields(one), **sampling, **seed}
+        fields = {**self._message_fields(one.messages, started), **guide, **sampling, **seed}
         fields |= self._extra
         return {name: value for name, value in fields.items() if name == "messages" or name not in self._omit}
+
+    def _unguided(self, one: Request, sampling: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the body of a guided request without the guide: the prompt describes the reply instead.
+
+        None where there is no guide, or the request can't do without tools, since the model may call functions.
+        """
+        if one.functions or not (one.grammar or one.schema or self.calls):
+            return None
+        schema = one.schema or any_action()
+        form = f"this Lark grammar:\n{one.grammar}" if one.grammar else f"this JSON schema: {in_words(schema)}"
+        last = one.messages[-1]
+        words = f"{last.text}\n\nNo tool can be called. " if self.calls else f"{last.text}\n\n"
+        told = replace(last, text=f"{words}Reply with nothing but a text that fits {form}")
+        return self._body(replace(one, messages=(*one.messages[:-1], told)), "", {}, sampling)
 
     def _message_fields(self, messages: Conversation, started: str) -> dict[str, Any]:
         if not self.sees_images and any(message.images for message in messages):
@@ -276,20 +315,59 @@ class OpenAIPolicy(CheckedPolicy):
             fields["logprobs"] = True
         return fields
 
-    async def _all(self, bodies: Sequence[dict[str, Any]]) -> list[Any]:
-        return await asyncio.gather(*(self._one(body) for body in bodies), return_exceptions=True)
+    async def _all(self, bodies: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[Any]:
+        return await asyncio.gather(*(self._one(*pair) for pair in bodies), return_exceptions=True)
 
-    async def _one(self, body: dict[str, Any]) -> Completion:
+    async def _one(self, body: dict[str, Any], unguided: dict[str, Any] | None) -> tuple[Completion, bool]:
+        """Return the reply with its cost, and whether it was guided; the arguments are those of `_reply`."""
         async with self._slots:
             start = time.monotonic()
-            reply, attempts = await persist(lambda: self._ask(body), self._limits, self._explain)
+            reply, attempts, guided = await self._reply(body, unguided)
             usage = reply.usage
             if usage is not None:
                 counts = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
                 cost = None if self.prices is None else self.prices.cost(*counts)
                 usage = replace(usage, cost=cost, seconds=time.monotonic() - start, attempts=attempts)
             self.totals.add(usage)
-            return replace(reply, usage=usage)
+            return replace(reply, usage=usage), guided
+
+    async def _reply(self, body: dict[str, Any], unguided: dict[str, Any] | None) -> tuple[Completion, int, bool]:
+        """Return the reply, the number of attempts, and whether the reply was guided.
+
+        Args:
+            body: the request as it is wanted.
+            unguided: the same request for a server that refuses the guide in `body`; None: there is no guide.
+
+        Raises:
+            PolicyError: the server gives no reply.
+        """
+        if unguided is None or self._guided is False:
+            return (*await self._persist(unguided or body), False)
+        try:
+            answer = await self._persist(body)
+        except RequestRefused as refusal:
+            try:
+                answer = await self._persist(unguided)
+            except RequestRefused:  # the guide was not the reason
+                raise refusal from None
+            self._note_refusal(refusal)
+            return (*answer, False)
+        self._guided = True
+        return (*answer, True)
+
+    async def _persist(self, body: dict[str, Any]) -> tuple[Completion, int]:
+        return await persist(lambda: self._ask(body), self._limits, self._explain)
+
+    def _note_refusal(self, refusal: RequestRefused) -> None:
+        """Note that the server took a request only without its guide; a server that never took one gets none again."""
+        if self._guided is None:
+            self._guided = False
+            what = "tools" if self.calls else f"a {self.guidance} for the reply"
+            cure = "tools=False" if self.calls else "constrained=False"
+            _log.warning(
+                "%s Asking without %s from now on, and reading the reply as text; %s says so from the start.",
+                refusal.text, what, cure,
+            )  # fmt: skip
 
     async def _ask(self, body: dict[str, Any]) -> Completion:
         """Make one attempt."""
@@ -322,17 +400,13 @@ class OpenAIPolicy(CheckedPolicy):
         url = self.base_url.rstrip("/").removesuffix("/v1") + "/tokenize"
         body = {"model": self.adapter or self.name, **body}
 
-        async def send() -> Any:
-            import openai
-
-            try:
-                return await self._client.post(url, cast_to=object, body=body)
-            except openai.NotFoundError:
-                return None
-
         async def ask() -> Any:
             async with self._slots:
-                answer, _ = await persist(send, self._limits, self._explain)
+                post = partial(self._client.post, url, cast_to=object, body=body)
+                try:
+                    answer, _ = await persist(post, self._limits, self._explain)
+                except RequestRefused:
+                    return None
                 return answer
 
         answer = self._background.run(ask())
@@ -351,7 +425,7 @@ def _report(results: Sequence[Any]) -> None:
     """Raise one error for all rows that failed, if any."""
     failed = {row: result for row, result in enumerate(results) if isinstance(result, BaseException)}
     for error in failed.values():
-        if not isinstance(error, (PolicyError, ValueError)):
+        if not isinstance(error, PolicyError):
             raise error
     if not failed:
         return
@@ -364,8 +438,6 @@ def _report(results: Sequence[Any]) -> None:
     )
     if len(results) > 1:
         text = f"{len(failed)} of {len(results)} replies failed. {text}"
-    if all(isinstance(error, ValueError) for error in failed.values()):
-        raise ValueError(text)
     raise PolicyError(text, results)
 
 

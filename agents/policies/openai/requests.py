@@ -28,11 +28,26 @@ _announced: dict[str, float] = {}
 _LONGEST = 400
 """Most characters of a server's own message that are shown."""
 
+_CURE = "A field that the server doesn't take can be left out (omit=), a prompt shortened (max_prompt_tokens=)."
+
 _Result = TypeVar("_Result")
 
 
 class ReplyError(Exception):
     """The server's answer is not a reply."""
+
+
+class RequestRefused(PolicyError):
+    """The server refuses a request as it stands: the same request would be refused again.
+
+    Args:
+        text: what the server said.
+        cure: what to do about it.
+    """
+
+    def __init__(self, text: str, cure: str) -> None:
+        super().__init__(f"{text} {cure}")
+        self.text = text
 
 
 @dataclass(frozen=True)
@@ -43,8 +58,8 @@ class Problem:
     """One sentence, with what to do about it if anything can be done."""
     again: bool = False
     """Whether another attempt may succeed."""
-    wrong: bool = False
-    """Whether the request itself was at fault."""
+    cure: str = ""
+    """What to do about a request that the server refuses as it stands; empty for other troubles."""
     wait: float | None = None
     """Seconds that the server asked for."""
 
@@ -72,7 +87,7 @@ async def persist(
         explain: what an exception of `send` means; None for one that is not the server's, which is raised as it is.
 
     Raises:
-        ValueError: the request was wrong.
+        RequestRefused: the server refuses the request as it stands.
         PolicyError: no reply within the limits, or a failure that another attempt can't change.
     """
     start = time.monotonic()
@@ -88,8 +103,8 @@ async def persist(
             if problem is None:
                 raise
         # Raised outside the handler: the client's exception, which may hold the key, must not become our context.
-        if problem.wrong:
-            raise ValueError(problem.text)
+        if problem.cure:
+            raise RequestRefused(problem.text, problem.cure)
         if not problem.again:
             raise PolicyError(problem.text)
         spent = time.monotonic() - start
@@ -180,15 +195,16 @@ class Explainer:
 
     def _status(self, error: Any) -> Problem:
         status = int(error.status_code)
-        message = self.clean(_message(error))
+        message = self.clean(_message(error)).rstrip(".") + "."
         where = f"{self._where} answered {status}"
         if status in (401, 403):
             fix = f"pass api_key=, or set {self.key_variable}" if self.key_variable else "pass api_key="
             return Problem(f"{where}: the key is missing or not accepted; {fix}. {message}")
         if status == 404:
-            return Problem(f"{where}: check model={self.model!r} and base_url=, which ends in /v1. {message}")
-        if status in (400, 413, 422):
-            return Problem(f"{where}: the request is not accepted. {message}", wrong=True)
+            cure = f"Check model={self.model!r} and base_url=, which ends in /v1."
+            return Problem(f"{where}: {message}", cure=cure)
+        if status in (400, 413, 415, 422, 501):
+            return Problem(f"{where}: the request is not accepted. {message}", cure=_CURE)
         if status == 429 and error.code == "insufficient_quota":
             return Problem(f"{where}: the account has no quota left. {message}")
         if status in (408, 429) or status >= 500:
