@@ -31,9 +31,9 @@ class Query:
     The player answers it (`agents.play.queries`) by the agent's `told(answer, slot)`, and has it decide again.
     """
 
-    ask: Literal["risk", "scan", "screenshot"]
-    """How risky `action` is on the page as it is; what a long page shows further down; or how the page looks: the
-    observation then has its screenshot."""
+    ask: Literal["risk", "look", "scan", "screenshot"]
+    """How risky `action` is on the page as it is; that, and what is there now; what a long page shows further down; or
+    how the page looks: the observation then has its screenshot."""
     action: Action | None = None
 
 

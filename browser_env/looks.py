@@ -76,6 +76,19 @@ class Looks:
         async with deadline(self.settings.step_timeout, self.settings.hang_timeout, lambda: session):
             return await self._observer.glance(session)
 
+    async def peek(self) -> Observation:
+        """Return what is there now, without waiting: an observation that is none of the episode's.
+
+        Raises:
+            EnvError: there is no observation yet, or the page hangs or has crashed.
+        """
+        if self.observation is None:
+            raise EnvError("Call reset() before peek().")
+        view = await self.glance()
+        of_page = {"url", "title", "tabs", "elements", "dom", "page_text", "screenshot"} & self.observation.keys()
+        now = {name: getattr(view, name) for name in of_page}
+        return self.vault.redact_observation(Observation(**{**self.observation, **now}))
+
     async def storage_state(self) -> dict[str, Any]:
         """Return the session's cookies, localStorage and IndexedDB, as `SessionOptions.storage_state` takes them.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from selfsurf.agents.guards.stuck import action_key, page_state
+from selfsurf.agents.guards.stuck import action_key
 from selfsurf.browser_env import Action, Observation
 from selfsurf.browser_env.safety.confirm import target_of
 
@@ -15,14 +15,15 @@ def digest(value: Any) -> str:
     return hashlib.sha256(repr(value).encode("utf8", "replace")).hexdigest()[:16]
 
 
-def page_hash(obs: Observation) -> str:
-    """Return the hash of what an action may change: not ids, times of day, or where the focus is."""
-    return digest(page_state(obs, focus=False))
+def step_key(action: Action, obs: Observation, page: str) -> str:
+    """Return the hash of an action on a page, its element by what and where it is.
 
-
-def step_key(action: Action, obs: Observation) -> str:
-    """Return the hash of an action on a page, its element by what and where it is."""
-    return f"{page_hash(obs)}:{digest(action_key(action, obs))}"
+    Args:
+        action: what is to be done.
+        obs: where.
+        page: the page's own hash (`graph.live.Live.page`).
+    """
+    return f"{page}:{digest(action_key(action, obs))}"
 
 
 def name_of(action: Action, obs: Observation) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
 from selfsurf.agents.graph.budgets import Budgets
+from selfsurf.agents.graph.hashes import digest
+from selfsurf.agents.guards.changes import Changes
 from selfsurf.browser_env import Observation
 
 Confirm: TypeAlias = Literal["auto", "user"]
@@ -31,11 +33,24 @@ class Live:
     """Whether observations bring no screenshot to a model that sees: it is shown one where it is stuck."""
     obs: Observation = field(default_factory=lambda: cast(Observation, {}))
     """What is there now."""
+    changes: Changes = field(default_factory=lambda: Changes(focus=False))
+    """What the actions change, told from what changes by itself."""
+    changed: bool = True
+    """Whether the last action changed anything; True before the first."""
     seconds: float = 0.0
     """That went by and are not in the state yet."""
     pause: Callable[[dict[str, Any]], Any] = lambda wanted: None
     """Ends the node until what it wants is there (LangGraph's `interrupt`). The node is run again from its start then:
     so it comes once in a node, with nothing before it that has an effect."""
+
+    def see(self, obs: Observation) -> None:
+        """Take what is there after an action, or at the beginning."""
+        self.obs, self.changed = obs, self.changes.see(obs)
+
+    @property
+    def page(self) -> str:
+        """The hash of what an action may change: not ids, where the focus is, or what changes by itself."""
+        return digest(self.changes.page)
 
     def taken(self) -> float:
         """Return the seconds that are not in the state yet, to be put there."""

@@ -71,11 +71,16 @@ class GraphRun:
 
     def see(self, obs: Observation) -> None:
         """Take what is there now, and go on until something is wanted."""
-        self.live.obs, self.trace.pictured_next = obs, "screenshot" in obs
+        self.trace.pictured_next = "screenshot" in obs
         if self.wants is None or self.wants["want"] != "act":
             self.trace.pictured = self.trace.pictured_next
         if self._undelivered:  # the agent was asked again, since another episode's decision has failed
+            self.live.obs = obs
             return
+        if self._begun and (self.wants is None or self.wants["want"] != "act"):  # the page is the one it has seen
+            self.live.obs = obs
+        else:
+            self.live.see(obs)
         self._undelivered = True
         if not self._begun:
             self._begin(obs)
@@ -95,6 +100,8 @@ class GraphRun:
     def told(self, answer: dict[str, Any]) -> None:
         """Take what the environment says to the query."""
         assert self.wants is not None
+        if (page := answer.pop("page", None)) is not None:
+            self.live.changes.look(page)
         self._answer = answer
         self.answers.append({"ask": self.wants["ask"], "action": self.wants["action"], **answer})
 

@@ -21,7 +21,7 @@ def score(before: PageSeen | None, after: PageSeen, error: str = "") -> float:
         return FAILED
     if before is None:
         return CHANGED
-    if before["hash"] == after["hash"]:
+    if not after["changed"]:
         return SAME
     value = CHANGED + WORDS * (after["covered"] - before["covered"])
     value += ELSEWHERE * (before["url"] != after["url"])

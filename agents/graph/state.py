@@ -30,7 +30,9 @@ class PageSeen(TypedDict):
     kind: str
     """`classifiers.page_kind`."""
     hash: str
-    """`hashes.page_hash`."""
+    """`live.Live.page`."""
+    changed: bool
+    """Whether the action before changed anything."""
     covered: float
     """The part of the goal's words that the page shows, from 0 to 1."""
     success: bool

@@ -6,19 +6,14 @@ so that it doesn't take it for its own choice.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
 from selfsurf.agents.guards.base import Guard, Verdict
+from selfsurf.agents.guards.changes import Changes
 from selfsurf.agents.reply.compact import compact
-from selfsurf.browser_env import Action, Element, Finish, Infeasible, Observation, Press, Scroll, Wait
-
-_CLOCK = re.compile(
-    r"(?i)\b\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)?(?: ?[ap]m)?\b"
-    r"|\b\d+ ?(?:ms|s|secs?|seconds?|mins?|minutes?|hours?) (?:ago|left)\b"
-)
+from selfsurf.browser_env import Action, Finish, Infeasible, Observation, Press, Scroll, Wait
 
 
 class Repetition(Guard):
@@ -33,14 +28,13 @@ class Repetition(Guard):
 
     def reset(self) -> None:
         """See `Guard.reset`."""
-        self._page: Hashable = None
+        self._changes = Changes()
         self._tried: Counter[str] = Counter()
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
         """See `Guard.check`."""
-        page = page_state(obs)
-        if page != self._page:
-            self._page, self._tried = page, Counter()
+        if self._changes.see(obs):
+            self._tried = Counter()
         if isinstance(action, Wait | Finish | Infeasible):  # a claim again is for whoever rejects it
             return Verdict(action)
         if self._tried[action.to_json()] < self.limit:
@@ -70,12 +64,14 @@ class Loop(Guard):
 
     def reset(self) -> None:
         """See `Guard.reset`."""
+        self._changes = Changes(focus=False)
         self._past: list[Hashable] = []
         self._tried: set[Hashable] = set()
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
         """See `Guard.check`."""
-        page = page_state(obs, focus=False)
+        self._changes.see(obs)
+        page = hash(self._changes.page)
         step = hash((page, action_key(action, obs)))
         length = 0 if isinstance(action, (Finish, Infeasible)) else self._circle(step)
         reason = f"The same {length} actions led back to the same page {self.rounds} times"
@@ -109,30 +105,6 @@ def _escapes(obs: Observation) -> list[Action]:
 def _instead(escape: Action, reason: str) -> Verdict:
     did = f"{reason}: did {compact(escape)} instead."
     return Verdict(escape, did, f"{did} Do something else.")
-
-
-def page_state(obs: Observation, *, focus: bool = True) -> Hashable:
-    """Everything that an action may change, whatever `obs["dom"]` shows of it.
-
-    Element ids are left out, since they change when a page is left and opened again; so are times of day, ages and
-    countdowns, which change by themselves, and the outline, which under `obs_mode="delta"` describes changes.
-    Scrolling moves elements, and so changes the state.
-
-    Args:
-        obs: the page.
-        focus: whether it counts which element has the focus.
-    """
-    tabs = tuple((tab["url"], tab["active"]) for tab in obs["tabs"])
-    elements = tuple(_element_state(element, focus) for element in obs["elements"])
-    return obs["url"], tabs, _CLOCK.sub("", obs["page_text"]), elements
-
-
-def _element_state(element: Element, focus: bool) -> Hashable:
-    states = tuple(state for state in element["states"] if focus or state != "focused")
-    return (
-        element["role"], _CLOCK.sub("", element["name"]), element["value"], states, element["bbox"],
-        element["in_viewport"], element["frame"],
-    )  # fmt: skip
 
 
 def action_key(action: Action, obs: Observation) -> Hashable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict
 from typing import Any
 
@@ -19,6 +20,8 @@ async def answered(env: AsyncBrowserEnv, query: Query) -> dict[str, Any]:
 
     Returns:
         For `risk`: the `risk` (`kind`, `why`, and `asks`: a step with the action has somebody asked), or None.
+        For `look`: that, and the `page` as it is now, an observation that is none of the episode's and belongs to no
+        record; there is none where the page can't be observed.
         For `scan`: the `lines`, an element each, `role "name"`, of what is not in the viewport.
         For `screenshot`: `shown`, and the `screenshot`, which belongs to the observation and to no record.
     """
@@ -28,10 +31,13 @@ async def answered(env: AsyncBrowserEnv, query: Query) -> dict[str, Any]:
         except EnvError:  # the next step says what has become of the page
             picture = None
         return {"shown": picture is not None, "screenshot": picture}
-    if query.ask == "risk":
-        assert query.action is not None
+    if query.action is not None:
         risk, asks = await env.judge(query.action)
-        return {"risk": None if risk is None else {**asdict(risk), "asks": asks}}
+        said: dict[str, Any] = {"risk": None if risk is None else {**asdict(risk), "asks": asks}}
+        if query.ask == "look":
+            with contextlib.suppress(EnvError):
+                said["page"] = await env.core.peek()
+        return said
     scan = await env.paged_scan(SCREENS)
     return {"lines": [f'{one["role"]} "{one["name"]}"' for one in scan.elements if one["name"]][:LINES]}
 

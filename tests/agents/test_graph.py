@@ -17,6 +17,7 @@ from selfsurf.agents.graph.agent import GraphAgent
 from selfsurf.agents.graph.brief import brief
 from selfsurf.agents.graph.budgets import Budgets, added, exhausted
 from selfsurf.agents.graph.classifiers import candidates, covered, goal_kind, is_sparse, page_kind, says_success
+from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.nodes.execute import failure_kind
 from selfsurf.agents.graph.nodes.observe import seen, tab_events
 from selfsurf.agents.graph.reasons import TerminalReason, normalized
@@ -76,13 +77,22 @@ def test_budgets() -> None:
     assert exhausted(Budgets(), 10**6, {"tokens": 1e9}) == ""
 
 
+def at(*pages: Observation) -> Live:
+    """A run that has seen these, the last one now."""
+    live = Live(Budgets())
+    for page in pages:
+        live.see(page)
+    return live
+
+
 def test_hashes_know_a_page_opened_anew(form: Observation) -> None:
     other = cast(Observation, {**form, "elements": tuple({**one, "id": one["id"] + 50} for one in form["elements"])})
-    assert hashes.page_hash(form) == hashes.page_hash(other)
-    assert hashes.step_key(Click(id=7), form) == hashes.step_key(Click(id=57), other)
+    assert at(form).page == at(other).page
+    assert hashes.step_key(Click(id=7), form, "p") == hashes.step_key(Click(id=57), other, "p")
+    assert hashes.step_key(Click(id=7), form, "p") != hashes.step_key(Click(id=7), form, "q")
     assert hashes.name_of(Click(id=7, reason="x"), form) == hashes.name_of(Click(id=57), other)
     assert hashes.name_of(Fill(id=3, text="a"), form) != hashes.name_of(Fill(id=3, text="b"), form)
-    assert hashes.page_hash(form) != hashes.page_hash({**form, "page_text": "other"})
+    assert at(form).page != at(cast(Observation, {**form, "page_text": "other"})).page
 
 
 @pytest.mark.parametrize(
@@ -118,15 +128,15 @@ def test_kinds_of_pages(observation: Any, element: Any) -> None:
 
 def test_scores_and_stages(form: Observation) -> None:
     state = first_state("Fill in the form and press Submit", "s")
-    page = seen(state["goal"], form)
+    page = seen(state["goal"], at(form))
     assert stage_of(state, page, candidates=True) == "orient"
     later = cast(GraphState, {**state, "page": page, "step": 1})
     assert stage_of(later, page, candidates=True) == "locate"
     assert stage_of(later, page, candidates=False) == "context"
-    done = seen(state["goal"], {**form, "page_text": "Thank you"})
+    done = seen(state["goal"], at(form, cast(Observation, {**form, "page_text": "Thank you"})))
     assert stage_of(later, done, candidates=True) == "verify"
     assert stage_of(cast(GraphState, {**later, "terminal": "loop_stuck"}), page, candidates=True) == "done"
-    assert score(page, page) < 0
+    assert score(page, seen(state["goal"], at(form, form))) < 0
     assert score(page, done, "It failed.") < 0
     assert score(page, done) > score(page, {**done, "success": False}) > 0
 

@@ -14,6 +14,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from selfsurf import agents
 from selfsurf.agents.graph.agent import GraphAgent
 from selfsurf.agents.graph.brief import brief
+from selfsurf.agents.graph.budgets import Budgets
+from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.nodes import observe
 from selfsurf.agents.graph.state import first_state
 from selfsurf.agents.llm_agent import LLMAgent
@@ -75,13 +77,11 @@ def test_what_the_planner_is_told(form: Observation) -> None:
 def test_events_and_tabs_stay_known(form: Observation) -> None:
     state = first_state(form["goal"], "s")
 
-    class Nothing:
-        obs = cast(Observation, {**form, "events": ("dialog: Sure?",)})
-        scan = asks_environment = False
-
-    change = observe.run(state, cast(Any, Nothing))
+    live = Live(Budgets())
+    live.see(cast(Observation, {**form, "events": ("dialog: Sure?",)}))
+    change = observe.run(state, live)
     assert (change["context_events"], change["tab_events"]) == (["dialog: Sure?"], [])
-    assert observe.run({**state, **change}, cast(Any, Nothing))["context_events"] == ["dialog: Sure?"] * 2
+    assert observe.run({**state, **change}, live)["context_events"] == ["dialog: Sure?"] * 2
 
 
 def test_a_request_offers_a_strict_tool_for_each_kind_and_takes_one(form: Observation) -> None:

@@ -23,7 +23,8 @@ from selfsurf.agents.guards import (
 from selfsurf.agents.guards.goal import asks
 from selfsurf.browser_env.actions import Action, Click, Fill, Finish, Message, Press, Scroll, Type, Wait
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.browser_env.observe.delta import NO_CHANGE
+from selfsurf.browser_env.observe.delta import NO_CHANGE, make_delta
+from selfsurf.browser_env.observe.outlines import Outlines
 
 Make = Callable[..., Observation]
 MakeElement = Callable[..., Element]
@@ -69,9 +70,11 @@ def test_third_repetition_is_overridden(form: Observation) -> None:
 
 
 def test_repetition_goes_by_the_page_where_the_outline_tells_changes(form: Observation) -> None:
-    guard = Repetition()
-    first, changed, same = (Observation(**{**form, "dom": dom}) for dom in (form["dom"], "changed:\n...", NO_CHANGE))
-    assert [guard.check(Click(id=7), page, "").note for page in (first, changed)] == ["", ""]
+    guard, whole = Repetition(), Outlines().whole
+    more = f"{form['dom']}\nMore"
+    for dom in (form["dom"], make_delta(form["dom"], more), NO_CHANGE):
+        assert guard.check(Click(id=7), whole(Observation(**{**form, "dom": dom})), "").note == ""
+    same = whole(Observation(**{**form, "dom": NO_CHANGE}))
     assert guard.check(Click(id=7), same, "").action == Press(key="Escape")
 
 
@@ -121,10 +124,16 @@ def test_circles_are_left(observation: Make, element: MakeElement, length: int) 
 def test_a_circle_is_seen_behind_a_clock_and_moving_focus(observation: Make, element: MakeElement) -> None:
     guard = Loop()
     notes = []
+    clock = "It is 10:00:0{}, sale ends in {} minutes left"
+    for step, before in ((-3, ""), (-2, Wait(ms=10).to_json())):
+        elements = [element(1, "button", "A"), element(2, "button", "B")]
+        guard.check(
+            Wait(ms=10), observation("Go.", elements, page_text=clock.format(step, step), last_action=before), ""
+        )
     for step in range(5):
         focused = [("focused",) if step and step % 2 == other else () for other in (1, 0)]
         elements = [element(1, "button", "A", states=focused[0]), element(2, "button", "B", states=focused[1])]
-        page = observation("Go.", elements, page_text=f"It is 10:00:0{step}, sale ends in {9 - step} minutes left")
+        page = observation("Go.", elements, page_text=clock.format(step, 9 - step))
         notes.append(guard.check(Click(id=1 + step % 2), page, "").note)
     assert notes[:4] == [""] * 4
     assert "same 2 actions" in notes[4]

@@ -13,7 +13,6 @@ from selfsurf.agents.graph.classifiers import (
     page_kind,
     says_success,
 )
-from selfsurf.agents.graph.hashes import page_hash
 from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.scoring import stage_of
 from selfsurf.agents.graph.state import GraphState, PageSeen, extended
@@ -28,7 +27,7 @@ SCANS = 2
 
 def run(state: GraphState, live: Live) -> GraphState:
     """Observe."""
-    obs, page = live.obs, seen(state["goal"], live.obs)
+    obs, page = live.obs, seen(state["goal"], live)
     best = candidates(state["goal"], obs)
     change: GraphState = {
         "page": page,
@@ -51,11 +50,12 @@ def route(state: GraphState) -> str:
     return "loop_mitigation" if state["loop_trigger"] else "goal_check"
 
 
-def seen(goal: str, obs: Observation) -> PageSeen:
-    """Return what is kept of a page."""
+def seen(goal: str, live: Live) -> PageSeen:
+    """Return what is kept of the page now."""
+    obs = live.obs
     return {
-        "url": obs["url"], "title": visible(obs["title"]), "kind": page_kind(obs), "hash": page_hash(obs),
-        "covered": round(covered(goal, obs), 3), "success": says_success(obs),
+        "url": obs["url"], "title": visible(obs["title"]), "kind": page_kind(obs), "hash": live.page,
+        "changed": live.changed, "covered": round(covered(goal, obs), 3), "success": says_success(obs),
     }  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def run(state: GraphState, live: Live) -> GraphState:
         intent = plan.get("intent") or action.get("reason") or ""
         change |= {
             "error": None,
-            "key": step_key(parse_action(action), live.obs),
+            "key": step_key(parse_action(action), live.obs, live.page),
             "name": name_of(parse_action(action), live.obs),
             "counters": counters.without(tally, "planner", "policy"),
             "intent_text": intent,

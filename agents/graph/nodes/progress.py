@@ -16,7 +16,7 @@ QUESTION = 'I am stuck on "{title}" with: {goal} What should I do? ("stop" ends 
 
 def run(state: GraphState, live: Live) -> GraphState:
     """Weigh."""
-    page = seen(state["goal"], live.obs)
+    page = seen(state["goal"], live)
     gain, tally = score(state["before"], page), state["counters"]
     tally = counters.without(tally, "no_progress") if gain > 0 else counters.count(tally, "no_progress")
     change: GraphState = {

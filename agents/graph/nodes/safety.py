@@ -24,6 +24,8 @@ def run(state: GraphState, live: Live) -> GraphState:
         change["error"] = {"kind": "disallowed", "text": BARRED}
     elif live.kinds and action.name not in live.kinds:
         change["error"] = {"kind": "disallowed", "text": f"{action.name} is not offered here"}
+    elif live.asks_environment and live.changed and repeats(state):
+        change["risk"] = live.query("look", state["planned"]).get("risk")
     elif might_be_risky(action, element):
         if live.asks_environment:
             change["risk"] = live.query("risk", state["planned"]).get("risk")
@@ -31,6 +33,11 @@ def run(state: GraphState, live: Live) -> GraphState:
             risk = assess(action, element)
             change["risk"] = None if risk is None else {**asdict(risk), "asks": False}
     return change
+
+
+def repeats(state: GraphState) -> bool:
+    """Whether the planned action is the one that was done last."""
+    return bool(state["recent"]) and state["recent"][-1].partition(":")[2] == state["key"].partition(":")[2]
 
 
 def route(state: GraphState) -> str:
