@@ -20,7 +20,7 @@ def report(
     """Report a results folder, or compare several, as JSON, Markdown and HTML.
 
     Exit code 0: no episode is missing; those that ended as env_error are there, and are said to have no verdict.
-    The files are written into --out, or else into the (first) results folder.
+    The files are written into --out; else a report goes into its results folder, a comparison into a new one beside it.
     """
     from selfsurf.scripts.report.report import headline, write_comparison, write_report
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from selfsurf.sdft.measure.statistics import Interval, Mcnemar, interval_over_ta
 FORMAT = 1
 """Version of `comparison.json`."""
 
+FEWEST_TASKS = 6
+"""Tasks below which a difference is tested by seed: with five, the exact test by task can't come below p 0.0625."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -23,9 +26,9 @@ class Difference:
 
     mean: float
     interval: Interval | None
-    """None with a single task."""
+    """None with a single pair."""
     p: float | None
-    """Of the sign-flip test by task; None where the values are not 0 or 1."""
+    """Of the sign-flip test; None where the values are not 0 or 1."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,9 @@ class Against:
     label: str
     pairs: int
     tasks: int
+    unit: Literal["task", "seed"]
+    """What is resampled and tested: tasks with all their pairs, or below `FEWEST_TASKS` each pair by itself. Then the
+    result is one about these tasks alone."""
     left_out: int
     """Pairs that both have, but at least one without a verdict."""
     first_rate: float
@@ -119,30 +125,35 @@ def _against(label: str, first: Results, other: Results) -> Against:
             "nothing to compare. Run both with the same suite and seeds."
         )
     numbers = task_numbers([a for a, _ in counted])
+    tasks = len(set(numbers))
+    unit: Literal["task", "seed"] = "task" if tasks >= FEWEST_TASKS else "seed"
     timed = [pair for pair in counted if pair[0].time_reward is not None and pair[1].time_reward is not None]
+    units = numbers if unit == "task" else range(len(counted))
     return Against(
         label=label,
         pairs=len(counted),
-        tasks=len(set(numbers)),
+        tasks=tasks,
+        unit=unit,
         left_out=len(pairs) - len(counted),
         first_rate=float(np.mean([a.strict for a, _ in counted])),
         other_rate=float(np.mean([b.strict for _, b in counted])),
-        strict=_success([b.strict - a.strict for a, b in counted], numbers),
-        lenient=_success([b.lenient - a.lenient for a, b in counted], numbers),
-        time_reward=_timed(timed) if timed else None,
+        strict=_success([b.strict - a.strict for a, b in counted], units),
+        lenient=_success([b.lenient - a.lenient for a, b in counted], units),
+        time_reward=_timed(timed, unit) if timed else None,
         counts=mcnemar([a.strict for a, _ in counted], [b.strict for _, b in counted]),
         changes=_changes(counted),
     )
 
 
-def _success(differences: Sequence[int], numbers: Sequence[int]) -> Difference:
+def _success(differences: Sequence[int], units: Sequence[int]) -> Difference:
     mean = float(np.mean(differences))
-    return Difference(mean, interval_over_tasks(differences, numbers, 1), sign_flip_over_tasks(differences, numbers))
+    return Difference(mean, interval_over_tasks(differences, units, 1), sign_flip_over_tasks(differences, units))
 
 
-def _timed(pairs: Sequence[tuple[Line, Line]]) -> Difference:
+def _timed(pairs: Sequence[tuple[Line, Line]], unit: str) -> Difference:
     differences = [(b.time_reward or 0) - (a.time_reward or 0) for a, b in pairs]
-    interval = interval_over_tasks(differences, task_numbers([a for a, _ in pairs]), 2)
+    units = task_numbers([a for a, _ in pairs]) if unit == "task" else range(len(pairs))
+    interval = interval_over_tasks(differences, units, 2)
     return Difference(float(np.mean(differences)), interval, None)
 
 

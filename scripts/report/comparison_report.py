@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from selfsurf.scripts.report import document as doc
 from selfsurf.scripts.report.charts import Bar, Line, curves, forest
-from selfsurf.scripts.report.comparison import Against, Comparison, Difference
+from selfsurf.scripts.report.comparison import FEWEST_TASKS, Against, Comparison, Difference
 from selfsurf.scripts.report.formats import between, chance, count, percent, points
 from selfsurf.scripts.report.page import about, card, legend, missing
 
@@ -19,8 +19,8 @@ METHOD = (
     "env_error is left out. A difference is the other run minus the first, in percentage points.",
     "The 95% interval of a difference resamples tasks with all their pairs. p is exact and two-sided: the share of all "
     "choices of signs for the tasks' differences that come out at least as far from zero. Both take the task as the "
-    "unit, since pairs of one task resemble each other. With several runs the p values are not corrected for their "
-    "number.",
+    f"unit, since pairs of one task resemble each other; with fewer than {FEWEST_TASKS} tasks they take the seed, and "
+    "say something about these tasks alone. With several runs the p values are not corrected for their number.",
     "The pairs by who solved them show what a difference is made of: few pairs that changed hands, or many both ways.",
 )
 
@@ -72,7 +72,7 @@ def _against(comparison: Comparison, against: Against, at: int) -> list[doc.Bloc
             [doc.Column("Success", lambda kind: kind[0], number=False),
              doc.Column("Difference", lambda kind: points(kind[1].mean)),
              doc.Column("95%", lambda kind: between(kind[1].interval, points)),
-             doc.Column("p", lambda kind: chance(kind[1].p))],
+             doc.Column(f"p by {against.unit}", lambda kind: chance(kind[1].p))],
             kinds,
         ),
         doc.Block(f'<div class="charts">{_differences(kinds)}{_curves(comparison, at)}</div>'),

@@ -26,6 +26,9 @@ from selfsurf.scripts.report.reading import Pair, Results, read
 from selfsurf.scripts.report.run_report import run_report
 from selfsurf.scripts.report.summary import Summary, summarise
 
+LONGEST_NAME = 200
+"""Most characters in the name of a comparison's folder."""
+
 
 def write_report(folder: Path, out: Path | None = None) -> tuple[Summary, list[Path]]:
     """Write `report.json`, `report.md` and `report.html` into the results folder, or into `out`.
@@ -40,12 +43,17 @@ def write_report(folder: Path, out: Path | None = None) -> tuple[Summary, list[P
 
 
 def write_comparison(folders: Sequence[Path], out: Path | None = None) -> tuple[Comparison, list[Path]]:
-    """Write `comparison.json`, `comparison.md` and `comparison.html` into the first results folder, or into `out`.
+    """Write `comparison.json`, `comparison.md` and `comparison.html` into a folder beside the first one, or into `out`.
+
+    Without `out` the folder is named for the runs, `comparison-BASE-TUNED`.
 
     Raises:
         ResultsError: a folder can't be read, or has nothing in common with the first.
     """
-    comparison, out = compare([summarise(read(folder)) for folder in folders]), out or folders[0]
+    comparison = compare([summarise(read(folder)) for folder in folders])
+    if out is None:
+        names = [folder.resolve().name for folder in folders]
+        out = folders[0].resolve().parent / "-".join(["comparison", *names])[:LONGEST_NAME]
     title, blocks = comparison_title(comparison), comparison_report(comparison)
     return comparison, _write(out, "comparison", comparison.as_json(), title, blocks)
 
@@ -74,7 +82,8 @@ def headline(figures: Summary | Comparison, *, done: bool = False) -> list[str]:
         *figures.warnings,
         *(
             f"{each.label} against {figures.labels[0]}: {points(each.strict.mean)} points strict "
-            f"(95% {between(each.strict.interval, points)}), p {chance(each.strict.p)}, {count(each.pairs, 'pair')}"
+            f"(95% {between(each.strict.interval, points)}), p {chance(each.strict.p)} by {each.unit}, "
+            f"{count(each.pairs, 'pair')} of {count(each.tasks, 'task')}"
             for each in figures.against
         ),
     ]

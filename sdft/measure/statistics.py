@@ -246,7 +246,7 @@ def interval_over_tasks(differences: Sequence[float], tasks: Sequence[int], boun
 
     Args:
         differences: one a pair.
-        tasks: of each pair, the number of its task.
+        tasks: of each pair, the number of its task, or of another unit that is drawn.
         bound: how far a difference can be from 0; used where all pairs differ alike and a bootstrap has no width.
     """
     sums, numbers = _by_task(differences, tasks)

@@ -46,6 +46,19 @@ def test_a_difference_is_over_common_pairs_and_tested_by_task(tmp_path):
     assert against.time_reward.mean == pytest.approx(1.8 * 10 / 12)
 
 
+def test_few_tasks_are_compared_by_seed(tmp_path):
+    one = {"task-0": ("train", [])}
+    first = made(tmp_path, "base", {"task-0"}, seeds=range(20), tasks=one)
+    head, lines = run(one, list(range(20))), [line("task-0", at, "solved" if at < 9 else "failed") for at in range(20)]
+    head["agent"]["name"] = "worse"
+    (against,) = compared(first, write(tmp_path / "worse", head, lines)).against
+    assert (against.unit, against.pairs, against.tasks) == ("seed", 20, 1)
+    assert against.strict.p == pytest.approx(2 / 2**11)  # eleven pairs changed hands, all the same way
+    assert against.strict.interval.low < -11 / 20 < against.strict.interval.high < 0
+    six = compared(made(tmp_path, "none", set()), made(tmp_path, "all", set(TASKS))).against[0]
+    assert (six.unit, six.strict.p) == ("task", pytest.approx(2 / 2**6))
+
+
 def test_a_pair_with_an_env_error_on_either_side_is_left_out(tmp_path):
     first = made(tmp_path, "base", {"task-0"}, errors={("task-0", 0)})
     other = made(tmp_path, "tuned", {"task-1"}, errors={("task-0", 1), ("task-2", 1)})
@@ -62,7 +75,7 @@ def test_runs_without_common_pairs_are_not_compared(tmp_path):
     result = CliRunner().invoke(app, ["bench", "report", str(first), str(other)])
     assert result.exit_code == 1
     assert "no task and seed in common" in result.output
-    assert not (first / "comparison.html").exists()
+    assert not list(tmp_path.rglob("comparison*"))
 
 
 def test_what_makes_runs_unlike_is_said(tmp_path):
@@ -106,13 +119,14 @@ def test_the_command_compares_and_an_incomplete_run_is_exit_code_1(tmp_path):
     result = CliRunner().invoke(app, ["bench", "report", str(first), str(other)])
     assert result.exit_code == 0, result.output
     assert "tuned against base: +100.0 points strict" in result.stdout
-    assert "p 0.0312" in result.stdout
-    assert (first / "comparison.md").exists()
+    assert "p 0.0312 by task, 12 pairs of 6 tasks" in result.stdout
+    assert (tmp_path / "comparison-base-tuned" / "comparison.md").exists()
+    assert "comparison-base-tuned" in result.output
     cut = made(tmp_path, "cut", set(), drop={("task-3", 1)})
     result = CliRunner().invoke(app, ["bench", "report", str(first), str(cut)])
     assert result.exit_code == 1
     assert "INCOMPLETE cut: 1 of 12 episodes missing. task-3 #1" in result.stdout
-    assert "INCOMPLETE cut" in (first / "comparison.html").read_text()
+    assert "INCOMPLETE cut" in (tmp_path / "comparison-base-cut" / "comparison.html").read_text()
 
 
 def test_a_hostile_name_stays_a_text_in_comparison_and_leaderboard(tmp_path):
