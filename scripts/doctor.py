@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def main(as_json: Json = False) -> int:
-    """Check what this machine can run, and say how to fix what it can't. Exit code 0: the main job can run here."""
+    """Check what this machine can run, and say how to fix what it can't. Exit code 0: what is installed works."""
     from selfsurf.scripts.machine.checks import PARTS, guarded
 
     checks = []
@@ -34,6 +34,7 @@ def main(as_json: Json = False) -> int:
 def show(checks: list[Check]) -> None:
     """Print the report."""
     from selfsurf.extras import how_to_install
+    from selfsurf.scripts.machine.checks import asked_for
 
     colours = {"ok": "green", "optional": "bright_black", "warning": "yellow", "failed": "red"}
     for group, members in groupby(checks, key=lambda check: check.group):
@@ -48,8 +49,9 @@ def show(checks: list[Check]) -> None:
     if not failed:
         without = any(check.name == "transformers" and check.state == "optional" for check in checks)
         agents = f" Agents on a local model, and training, need {how_to_install('train')}." if without else ""
-        typer.secho(f"All that {'the environment' if without else 'the main job'} needs is here.{agents}", fg="green")
+        what = f"What is installed works: {', '.join(['the environment', *asked_for()[1:]])}."
+        typer.secho(f"{what}{agents}", fg="green")
         return
-    typer.secho(f"The main job can't run here: {len(failed)} of {len(checks)} checks failed.", fg="red")
+    typer.secho(f"What is installed can't run: {len(failed)} of {len(checks)} checks failed.", fg="red")
     for check in failed:
         typer.echo(f"  {check.group}: {check.name}: {check.found}\n    -> {check.fix}")

@@ -1,7 +1,7 @@
 """What this machine can run, and how to fix what it can't.
 
-Looks and tries, and changes nothing. The main job is an agent with the default model in a browser, and training it;
-everything else is optional.
+Looks and tries, and changes nothing. What was installed is what must work: the environment, and each extra that
+`scripts/setup.sh` was asked for. Everything else is optional.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from selfsurf.extras import CHECKOUT, how_to_install, how_to_repair
 from selfsurf.scripts.machine import tensorrt_check
 from selfsurf.scripts.machine.requirements import Needed, installed, needed
 
-MAIN_EXTRAS = ("", "train") if CHECKOUT else ("",)
-"""The extras without which the main job can't run; the empty one is the package itself. That is the environment alone
-where it was installed by pip without the extra `train`."""
+SETUP = Path(sys.prefix) / "setup.stamp"
+"""Where `scripts/setup.sh` notes what it has installed here; the second line names the extras."""
 
 DEFAULT_MODEL = "smollm2"
 
@@ -53,10 +52,16 @@ class Check:
     group: str
     name: str
     state: State
-    """`failed` is what keeps the main job from running; `optional` what is absent and not needed for it."""
+    """`failed` is what keeps something installed from running; `optional` what is absent and wasn't asked for."""
     found: str
     fix: str = ""
     """What to do about it, a command if there is one."""
+
+
+def asked_for() -> tuple[str, ...]:
+    """Return the extras that were installed on purpose, as far as is known; the empty one is the package itself."""
+    lines = SETUP.read_text(encoding="utf-8").splitlines() if SETUP.is_file() else []
+    return ("", *(lines[1].split() if len(lines) > 1 else ()))
 
 
 def system() -> Iterator[Check]:
@@ -78,7 +83,7 @@ def packages() -> Iterator[Check]:
     for extra, group in groupby(everything, key=lambda item: item.extra):
         items = list(group)
         title = f"packages [{extra}]" if extra else "packages"
-        if extra not in MAIN_EXTRAS and not any(item.installed for item in items):
+        if extra not in asked_for() and not any(item.installed for item in items):
             wanted = ", ".join(item.name for item in items)
             yield Check(title, wanted, "optional", "not installed", how_to_install(extra))
         else:
@@ -89,7 +94,7 @@ def _package(title: str, item: Needed) -> Check:
     found = f"{item.installed or 'not installed'} (wanted {item.wanted})"
     if item.fits:
         return Check(title, item.name, "ok", found)
-    state: State = "failed" if item.extra in MAIN_EXTRAS else "optional"
+    state: State = "failed" if item.extra in asked_for() else "optional"
     return Check(title, item.name, state, found, how_to_repair(item.extra))
 
 
@@ -123,15 +128,17 @@ def browser() -> Iterator[Check]:
 
 
 def window() -> Iterator[Check]:
-    """What `record` and `--headful` need: a browser that has a window, and a display to show it on."""
+    """What `record`, `--headful` and the provider `stagehand` need: a browser that has a window, and a display."""
     from selfsurf import browser_env
     from selfsurf.browser_env.session.browsers import has_display, windowed_browser
 
     try:
         yield Check("window", "browser", "ok", windowed_browser())
     except browser_env.BrowserNotFound:
-        yield Check("window", "browser", "optional", "none that has a window; record and --headful need one",
-                    "playwright install --with-deps chromium, or apt-get install chromium")  # fmt: skip
+        get = "playwright install --with-deps chromium, or apt-get install chromium"
+        yield Check("window", "browser", "optional", "none that has a window; record and --headful need one", get)
+        if _present("stagehand"):
+            yield Check("window", "stagehand", "warning", "no full Chromium, which loads its extension", get)
     if has_display():
         yield Check(
             "window", "display", "ok", os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or "there"
@@ -160,7 +167,7 @@ def backends() -> Iterator[Check]:
         device = "CUDA" if torch.cuda.is_available() else "MPS" if torch.backends.mps.is_available() else "CPU"
         yield Check("backends", "transformers", "ok", f"{_versions('transformers', 'torch')}, on {device}")
     else:
-        state: State = "failed" if "train" in MAIN_EXTRAS else "optional"
+        state: State = "failed" if "train" in asked_for() else "optional"
         yield Check("backends", "transformers", state, "not installed", how_to_install("train"))
     yield _extra("mlx", ("mlx", "mlx_lm"), ("mlx", "mlx-lm", "mlx-vlm"))
     yield from tensorrt()

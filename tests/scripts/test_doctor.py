@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from selfsurf import extras
 from selfsurf.scripts import cli
+from selfsurf.scripts.doctor import show
 from selfsurf.scripts.machine import checks as doctor
 from selfsurf.scripts.machine import requirements
 from selfsurf.scripts.machine.requirements import Needed
@@ -54,10 +55,43 @@ def test_a_window_needs_a_browser_and_a_display(tmp_path: Path, monkeypatch: pyt
     assert [(check.state, check.found) for check in doctor.window()] == [("ok", sys.executable), ("ok", ":7")]
 
 
-def test_an_installed_package_is_judged_and_mended_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_drives_a_full_browser_is_not_ready_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELFSURF_BROWSER", str(tmp_path / "nothing"))
+    monkeypatch.setattr(doctor, "_present", lambda module: module == "stagehand")
+    assert ("stagehand", "warning") in [(check.name, check.state) for check in doctor.window()]
+
+
+def test_what_was_not_asked_for_is_optional(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = {"openai", "langgraph", "langgraph-checkpoint-sqlite", "transformers"}  # which others need, too
+    stamp = tmp_path / "setup.stamp"
+    stamp.write_text("1 2 /root\nopenai graph\n/usr/bin/chromium\n", "utf8")
+    monkeypatch.setattr(doctor, "SETUP", stamp)
+    monkeypatch.setattr(doctor, "_present", lambda module: module in here)
+    real = requirements.installed
+    train = {item.name for item in requirements.needed() if item.extra == "train"}
+    monkeypatch.setattr(requirements, "installed", lambda name: "" if name in train - here else real(name))
+    checks = [*doctor.packages(), *doctor.backends()]
+    assert not [check for check in checks if check.state == "failed"]
+    show(checks)
+    said = capsys.readouterr().out
+    assert (
+        "What is installed works: the environment, openai, graph. Agents on a local model, and training, need" in said
+    )
+    stamp.write_text("1 2 /root\ntrain\n/usr/bin/chromium\n", "utf8")
+    checks = [*doctor.packages(), *doctor.backends()]
+    assert {check.name for check in checks if check.state == "failed"} >= {"torch", "transformers"}
+    show(checks)
+    assert "What is installed can't run" in capsys.readouterr().out
+
+
+def test_an_installed_package_is_judged_and_mended_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "CHECKOUT", False)
     monkeypatch.setattr(doctor, "CHECKOUT", False)
-    monkeypatch.setattr(doctor, "MAIN_EXTRAS", ("",))
+    monkeypatch.setattr(doctor, "SETUP", tmp_path / "none")
     monkeypatch.setattr(doctor, "_present", lambda module: False)
     monkeypatch.setattr(requirements, "installed", lambda name: "" if name in ("torch", "trl") else "0")
     monkeypatch.setenv("SELFSURF_BROWSER", "/nothing")
@@ -166,7 +200,8 @@ def test_agent_backends_are_named_with_their_versions(monkeypatch: pytest.Monkey
         assert (absent[name].state, absent[name].found) == ("optional", "not installed")
 
 
-def test_packages_are_judged_by_version() -> None:
+def test_packages_are_judged_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "SETUP", tmp_path / "none")
     assert Needed("x", "", ">=1.4,<2", "1.5").fits
     assert Needed("torch", "train", ">=2.13,<3", "2.13.0+cpu").fits
     assert not Needed("x", "", ">=1.4,<2", "2.0").fits
