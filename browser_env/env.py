@@ -40,7 +40,7 @@ from selfsurf.browser_env.session.runtime import BrowserSpec, HoldsTime, runtime
 from selfsurf.browser_env.session.stealth import STEALTH_SWITCHES
 from selfsurf.browser_env.settings import ObsMode, Settings, check_options
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
-from selfsurf.browser_env.step_limit import checked_limit, discount_step, step_limit
+from selfsurf.browser_env.step_limit import checked_limit, discount_step, step_limit, warn_of_turns
 from selfsurf.browser_env.task import ClockKind, Ends, SoFar, Task, Viewport, as_task, check_address
 
 T = TypeVar("T")
@@ -228,6 +228,7 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         if render_mode == "human":
             options["headless"] = False
         self.render_mode = render_mode
+        warn_of_turns()
         self.core = make_core(*args, **options)
         seen: Any = observation_space(self.core.viewport, self.core.settings.view.screenshot)
         self.observation_space = seen

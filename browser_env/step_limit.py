@@ -1,8 +1,9 @@
-"""How many steps an episode may have, as Gymnasium says it."""
+"""What Gymnasium knows of an environment and doesn't pass on to it: its step limit, and who steps it."""
 
 from __future__ import annotations
 
 import inspect
+import warnings
 from typing import Any, TypeVar
 
 import gymnasium as gym
@@ -36,6 +37,16 @@ def discount_step() -> None:
     for limit in _callers(gym.wrappers.TimeLimit):
         counted: Any = limit  # its type says None, as before a reset
         counted._elapsed_steps -= 1
+
+
+def warn_of_turns() -> None:
+    """Warn if this is called while Gymnasium makes environments that it will step one after the other."""
+    if _callers(gym.vector.SyncVectorEnv):
+        warnings.warn(
+            "These environments are stepped one after the other. An id from selfsurf.register(id, Task) is stepped "
+            "together by gymnasium.make_vec.",
+            stacklevel=2,
+        )
 
 
 def _callers(kind: type[T]) -> list[T]:

@@ -8,7 +8,7 @@ import gymnasium as gym
 
 import selfsurf.browser_env as browser_env
 from selfsurf.bare import alias
-from selfsurf.envs_registry.loading import OPEN, is_open, name_of, open_id, task_of
+from selfsurf.envs_registry.loading import OPEN, arguments_for, is_open, name_of, open_id, task_of
 from selfsurf.envs_registry.suites import Suite, SuiteError, SuiteTask, load_suite, task_names
 from selfsurf.tasks.miniwob import FLIGHTS, MiniWobTask, names
 from selfsurf.tasks.miniwob.task import MORE_STEPS
@@ -18,7 +18,8 @@ from selfsurf.tasks.scenarios import Scenario, scenario
 from selfsurf.tasks.scenarios import names as scenarios
 
 __all__ = [
-    "OPEN", "Suite", "SuiteError", "SuiteTask", "is_open", "load_suite", "name_of", "open_id", "task_names", "task_of",
+    "OPEN", "Suite", "SuiteError", "SuiteTask", "is_open", "load_suite", "name_of", "open_id", "register", "task_names",
+    "task_of",
 ]  # fmt: skip
 
 
@@ -52,7 +53,19 @@ def make_miniwob_vector(name: str, num_envs: int = 1, **options: Any) -> browser
     return browser_env.VectorBrowserEnv(num_envs, **_options(MiniWobTask(name, **_task_options(options)), options))
 
 
-for _make in (make_miniwob, make_scenario, make_misled):
+def make_registered(task_name: str, **options: Any) -> browser_env.BrowserEnv:
+    """Make the environment of a task that `register` has an id for; `options` of the task and of the environment."""
+    task = task_of(task_name, **{key: options.pop(key) for key in arguments_for(task_name) & options.keys()})
+    return browser_env.BrowserEnv(**_options(task, options))
+
+
+def make_registered_vector(task_name: str, num_envs: int = 1, **options: Any) -> browser_env.VectorBrowserEnv:
+    """Make the native vector environment of a task that `register` has an id for."""
+    task = task_of(task_name, **{key: options.pop(key) for key in arguments_for(task_name) & options.keys()})
+    return browser_env.VectorBrowserEnv(num_envs, **_options(task, options))
+
+
+for _make in (make_miniwob, make_scenario, make_misled, make_registered):
     _make.metadata = browser_env.BrowserEnv.metadata  # type: ignore[attr-defined]  # where Gymnasium looks it up
 
 
@@ -74,6 +87,42 @@ def _options(task: browser_env.Task, options: dict[str, Any]) -> dict[str, Any]:
 
 
 browser_env.task.name_tasks_by(task_of)
+
+
+def register(id: str, task: str | type[browser_env.Task], **options: Any) -> None:
+    """Register a Gymnasium id for a task of your own.
+
+    `gymnasium.make` and `make_vec` (natively) take the id, with options of the task and of the environment. So do
+    commands, as `module:Shop/Order-v0` with the module that registers it.
+
+    Args:
+        id: with a namespace and a version, such as `Shop/Order-v0`.
+        task: its class, or `file.py:Class` or `module:Class`.
+        options: of the task, for every environment of this id.
+
+    Raises:
+        ValueError: the id is none, or that of another task; or the task can't be made.
+    """
+    name = name_of(task, **options)
+    limit = (task(**options) if isinstance(task, type) else task_of(name)).max_steps
+    if (known := gym.registry.get(id)) is not None:
+        if known.kwargs.get("task_name") == name:
+            return
+        raise ValueError(f"{id} is registered already, for {known.kwargs.get('task_name') or known.entry_point}.")
+    try:
+        space, _, version = gym.envs.registration.parse_env_id(id)
+    except gym.error.Error as error:
+        raise ValueError(f"{id!r} is no id: {error}") from error
+    if space is None or version is None:
+        raise ValueError(f"{id!r} needs a namespace and a version, such as Shop/Order-v0.")
+    gym.register(
+        id=id,
+        entry_point="selfsurf.envs_registry:make_registered",
+        vector_entry_point="selfsurf.envs_registry:make_registered_vector",
+        kwargs={"task_name": name},
+        disable_env_checker=True,  # as for Browser-v0
+        max_episode_steps=limit,
+    )
 
 
 def _register(space: str, name: str, maker: str, max_steps: int | None) -> None:

@@ -109,6 +109,12 @@ def arguments_of(task: Task) -> dict[str, Any]:
     return dict(list(bound.items())[1:])
 
 
+def arguments_for(name: str) -> set[str]:
+    """Return the names of the arguments that the class of a named task takes."""
+    where = _split(name)[0]
+    return set(inspect.signature(load_class(where, wanted=_is_task)).parameters)
+
+
 def recorded_name(meta: Mapping[str, Any], url: str = "") -> str:
     """Return the name of the task of an episode on disk, whatever folder it was played from.
 

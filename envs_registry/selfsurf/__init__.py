@@ -2,7 +2,7 @@
 
 Importing it registers the Gymnasium ids and loads no model library. The parts are `selfsurf.browser_env`,
 `selfsurf.tasks`, `selfsurf.envs_registry`, `selfsurf.agents`, `selfsurf.sdft` and `selfsurf.scripts`.
-`selfsurf.evaluate` runs an agent on a suite.
+`selfsurf.evaluate` runs an agent on a suite; `selfsurf.register` gives a task of your own a Gymnasium id.
 
 In a checkout they are the folders at its root (`pyproject.toml` maps them), so that there `import browser_env` finds
 one, too. It has to be the very same module: two copies would be two browsers and two lists of known secrets.
@@ -34,6 +34,8 @@ __version__ = version("selfsurf")
 
 def __getattr__(name: str) -> Any:
     """Import a part when it is first used: `selfsurf.agents.make(...)`."""
+    if name == "register":
+        return envs_registry.register
     if name == "evaluate":
         return importlib.import_module("selfsurf.scripts.suite.evaluate").evaluate
     if name in bare.PARTS:

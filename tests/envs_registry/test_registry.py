@@ -1,9 +1,15 @@
+import json
+import warnings
+
 import gymnasium
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+import selfsurf
 from selfsurf import envs_registry
-from selfsurf.browser_env import AsyncBrowserEnv, BrowserEnv, Task
+from selfsurf.browser_env import AsyncBrowserEnv, BrowserEnv, Task, VectorBrowserEnv
+from selfsurf.scripts.cli import app
 from selfsurf.tasks.miniwob import names
 
 
@@ -100,3 +106,70 @@ def test_a_task_s_step_limit_holds_however_its_environment_is_made_unless_anothe
     assert steps(gymnasium.make("Browser-v0", max_episode_steps=3, **options)) == (3, "timeout")
     assert steps(gymnasium.make_vec("Browser-v0", num_envs=1, **options)) == (2, "timeout")
     assert steps(BrowserEnv(**options)) == (2, "timeout")
+
+
+SHOP = '''
+import selfsurf
+from selfsurf.browser_env import Score, Task
+
+
+class Order(Task):
+    """Press the button of the price."""
+
+    max_steps = 7
+
+    def __init__(self, price: int = 1):
+        page = "".join(f"<button>{number}</button>" for number in range(5))
+        super().__init__(goal=f"Press {price}.", start_url=f"data:text/html,{page}")
+        self.price = price
+
+    async def score(self, page, episode):
+        return Score()
+
+    def oracle(self, obs):
+        return {"action": "click", "id": self.price + 1}
+
+
+selfsurf.register("Shop/Order-v0", Order, price=2)
+'''
+
+
+def test_an_id_of_ones_own_makes_single_and_vector_environments(tmp_path, monkeypatch):
+    (tmp_path / "shop_of_test.py").write_text(SHOP)
+    monkeypatch.syspath_prepend(tmp_path)
+    env = gymnasium.make("shop_of_test:Shop/Order-v0", screenshot=False)
+    assert env.reset(seed=0)[0]["goal"] == "Press 2."
+    assert env.spec.max_episode_steps == 7
+    env.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        vector = gymnasium.make_vec("Shop/Order-v0", num_envs=2, price=3, screenshot=False)
+    assert isinstance(vector, VectorBrowserEnv)
+    assert vector.reset(seed=0)[0]["goal"] == ("Press 3.", "Press 3.")
+    vector.close()
+    assert envs_registry.task_of("shop_of_test:Shop/Order-v0").oracle(None) == {"action": "click", "id": 3}
+    result = CliRunner().invoke(app, ["run", "--task", "shop_of_test:Shop/Order-v0", "--agent", "oracle", "--out",
+                                      str(tmp_path / "run"), "--max-steps", "1"])  # fmt: skip
+    assert "No module" not in result.output
+    assert json.loads((tmp_path / "run" / "episode.json").read_text())["goal"] == "Press 2."
+
+
+def test_an_id_is_registered_once_and_for_a_task(tmp_path):
+    (tmp_path / "own.py").write_text(SHOP.replace('selfsurf.register("Shop/Order-v0", Order, price=2)', ""))
+    own = f"{tmp_path}/own.py:Order"
+    selfsurf.register("Own/Order-v0", own)
+    selfsurf.register("Own/Order-v0", own)
+    with pytest.raises(ValueError, match=r"registered already, for .*own\.py:Order"):
+        selfsurf.register("Own/Order-v0", own, price=4)
+    with pytest.raises(ValueError, match="namespace and a version"):
+        selfsurf.register("Order", own)
+    with pytest.raises(ValueError, match="price"):
+        selfsurf.register("Own/Other-v0", own, prize=4)
+    assert "Own/Other-v0" not in gymnasium.registry
+
+
+def test_environments_that_are_stepped_in_turns_say_so():
+    gymnasium.register("Turns/Open-v0", entry_point=BrowserEnv, kwargs={"start_url": "data:text/html,x", "goal": "x"})
+    with pytest.warns(UserWarning, match="one after the other.*selfsurf.register"):
+        vector = gymnasium.make_vec("Turns/Open-v0", num_envs=2, screenshot=False)
+    vector.close()
