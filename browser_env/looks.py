@@ -87,7 +87,7 @@ class Looks:
         view = await self.glance()
         of_page = {"url", "title", "tabs", "elements", "dom", "page_text", "screenshot"} & self.observation.keys()
         now = {name: getattr(view, name) for name in of_page}
-        return self.vault.redact_observation(Observation(**{**self.observation, **now}))
+        return self.vault.redact_observation(Observation(**{**self.observation, **now}))  # type: ignore[typeddict-item]
 
     async def storage_state(self) -> dict[str, Any]:
         """Return the session's cookies, localStorage and IndexedDB, as `SessionOptions.storage_state` takes them.

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
-T = TypeVar("T", bound=gym.Wrapper[Any, Any, Any, Any])
+T = TypeVar("T")
 
 
 def step_limit(default: int | None, spec: EnvSpec | None) -> int | None:

@@ -66,7 +66,7 @@ def make_registered_vector(task_name: str, num_envs: int = 1, **options: Any) ->
 
 
 for _make in (make_miniwob, make_scenario, make_misled, make_registered):
-    _make.metadata = browser_env.BrowserEnv.metadata  # type: ignore[attr-defined]  # where Gymnasium looks it up
+    vars(_make)["metadata"] = browser_env.BrowserEnv.metadata  # where Gymnasium looks it up
 
 
 def _task_options(options: dict[str, Any]) -> dict[str, Any]:
