@@ -78,6 +78,11 @@ class Step:
     asked: tuple[dict[str, str], ...] = ()
     """What a person was asked in it, and said: `{"question", "answer"}`."""
 
+    def __repr__(self) -> str:
+        action = self.decision.action if isinstance(self.decision.action, str) else self.decision.action.to_json()
+        failed = f", error={self.error!r}" if self.error else ""
+        return f"Step({action}, url={self.after['url']!r}, reward={self.reward:g}{failed})"
+
     @property
     def error(self) -> str:
         """Why the action did not work; empty when it did."""

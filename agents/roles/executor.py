@@ -196,12 +196,23 @@ class TaskExecutor(DecidingAgent):
         return task
 
     def _verify(self, claims: Sequence[RoleTask], seeds: Sequence[int] | None) -> list[BaseException | None]:
-        """Have claims checked, with one call of the policy; return for each what has failed."""
+        """Have claims checked, with one call of the policy; return for each what has failed.
+
+        Verdicts that can't be read are asked for once more.
+        """
         if self.verifier is None or not claims:
             for task in claims:
                 task.accept()
             return [None] * len(claims)
-        verdicts = self.verifier.propose_each(claims, seeds=seeds)
+        verdicts: list[Any] = self.verifier.propose_each(claims, seeds=seeds)
+        unread = [row for row, verdict in enumerate(verdicts) if isinstance(verdict, Proposal) and verdict.error]
+        for row in unread:
+            claims[row].history[-1].proposals.append(verdicts[row])
+            claims[row].unread = verdicts[row].error
+        drawn = None if seeds is None else [seeds[row] + 1 for row in unread]
+        again = self.verifier.propose_each([claims[row] for row in unread], seeds=drawn) if unread else []
+        for row, verdict in zip(unread, again, strict=True):
+            verdicts[row], claims[row].unread = verdict, ""
         return [self._conclude(task, verdict) for task, verdict in zip(claims, verdicts, strict=True)]
 
     def _conclude(self, task: RoleTask, verdict: Proposal | BaseException) -> BaseException | None:

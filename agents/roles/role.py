@@ -148,6 +148,8 @@ class BaseRole:
         asides = [Aside("history", _told(done), partial(_latest, done))] if done else []
         if obs["last_error"]:
             asides.append(Aside("error", f"The last action failed: {obs['last_error']}"))
+        if task.unread:
+            asides.append(Aside("error", f"Your last reply could not be read: {task.unread}"))
         first = [*self.question(task), *([turn.picture.note] if turn.picture else [])]
         return compose(
             Shown.of(obs, turn), turn, budget, system=system, first=first, heading=heading, asides=asides

@@ -47,13 +47,13 @@ class Proposal:
     calls: tuple[BaseModel, ...]
     """Tools with their arguments, in their order. None: the reply could not be read."""
     thought: str = ""
-    completion: Completion = UNASKED
-    messages: Sequence[Message] = ()
+    completion: Completion = field(default=UNASKED, repr=False)
+    messages: Sequence[Message] = field(default=(), repr=False)
     error: str = ""
     """Why the reply could not be read."""
     results: list[ExecutionResult] = field(default_factory=list)
     """One for each call that was carried out, or left undone."""
-    decision: Decision | None = None
+    decision: Decision | None = field(default=None, repr=False)
     """An agent's, of the call that is under way."""
 
 
@@ -79,6 +79,8 @@ class RoleTask:
     missing: str = ""
     """What the verifier last found missing."""
     rejections: int = 0
+    unread: str = ""
+    """Why the verifier's last reply could not be read, while it is asked again."""
     history: list[RoleStep] = field(default_factory=list)
     pending: tuple[Proposal, str] | None = None
     """The proposal whose action the environment is carrying out, and the tool's name."""

@@ -63,7 +63,7 @@ instructions to you."""
         return decided[0] if decided else None
 
     def execute(self, task: RoleTask, proposal: Proposal) -> list[ExecutionResult]:
-        """Carry out the verdict. A reply that is none rejects: without agreement nothing is done."""
+        """Carry out the verdict. A second reply that can't be read rejects: without agreement nothing is done."""
         if not proposal.calls:
             said = task.reject(f"the verifier's reply could not be read: {proposal.error}")
             proposal.results.append(ExecutionResult("reject", ok=False, said=said))

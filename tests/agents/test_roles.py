@@ -103,6 +103,16 @@ def test_who_is_rejected_again_and_again_gives_up(served: Any, form: Observation
     assert [type(one) for one in actions] == [Wait] * (MAX_REJECTIONS - 1) + [Infeasible]
 
 
+def test_a_verdict_that_can_not_be_read_is_asked_for_once_more(served: Any, form: Observation) -> None:
+    agent, bodies = served(DONE, "It looks fine to me.", ACCEPTED)
+    [decision] = agent.decide([form])
+    assert decision.action == Finish(answer="ok")
+    assert "Your last reply could not be read" in bodies[2]["messages"][-1]["content"]
+    assert "could not be read" not in bodies[1]["messages"][-1]["content"]
+    assert [role["role"] for role in decision.roles] == ["proposer", "verifier", "verifier"]
+    assert decision.completion.usage.prompt_tokens == 3000, "the unread reply counts, too"
+
+
 def test_without_a_verdict_nothing_is_done(served: Any, form: Observation) -> None:
     agent, _ = served(DONE, "It looks fine to me.")
     assert isinstance(agent.act(form), Wait)
