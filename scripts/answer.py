@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +20,9 @@ from selfsurf.scripts.waiting.kept import KeptRun, kept_runs
 from selfsurf.scripts.waiting.person import with_hint
 from selfsurf.scripts.waiting.web import answer_on_page
 
+LOG = "answer.log"
+"""File in the run's folder that a run in the background writes to."""
+
 PATIENCE = 30.0
 """Seconds that a run's process has to end."""
 
@@ -28,13 +32,16 @@ def main(
     text: Annotated[str, typer.Argument(help="The answer; without it the question is shown.")] = "",
     web: Annotated[bool, typer.Option("--web", help="Take the answer from a page, whose address is printed.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End the run as stopped, with its browser.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="A run whose process has ended goes on in the background, not here.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Answer a run that waits for a person (`selfsurf run --wait`).
 
     If the run's process lives, it goes on there. If it was killed, it goes on here, in the browser that it has left,
-    and ends as `selfsurf run` does; so does a run that was killed while it did not wait, without an answer. An action
-    that may have been carried out already is never sent again.
+    and ends as `selfsurf run` does, or with --detach in the background; so does a run that was killed while it did not
+    wait, without an answer. An action that may have been carried out already is never sent again.
     """
     if run is None:
         return _list(as_json=as_json)
@@ -80,6 +87,9 @@ def main(
         return 0
     if question is None and text:
         print("It did not wait for an answer, and goes on without yours.", file=sys.stderr)
+    if detach:
+        return _detach(kept, as_json=as_json)
+    print("The run's process had ended: this one goes on with it.", file=sys.stderr)
     from selfsurf.scripts.run import Settings, carry_out
 
     try:
@@ -91,6 +101,19 @@ def main(
             f"{run} --stop"
         ) from None
     return carry_out(settings, kept, text if question is not None else None)
+
+
+def _detach(kept: KeptRun, *, as_json: bool) -> int:
+    """Have another process go on with a run, with the answer that was brought, if there is one."""
+    kept.let_go()
+    log = kept.folder / LOG
+    with log.open("ab") as output:
+        command = [sys.executable, "-m", "selfsurf.scripts.cli", "answer", str(kept.folder)]
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    _say(f"The run goes on in process {process.pid}; it writes to {log}.", as_json, process=process.pid, log=str(log))
+    return 0
 
 
 def _list(*, as_json: bool) -> int:

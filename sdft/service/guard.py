@@ -23,6 +23,10 @@ WRONG_RATE, WRONG_BURST = 0.2, 10.0
 _ADDRESSES = 10_000
 FORWARDED = ("x-forwarded-", "forwarded", "x-real-ip", "via")
 """How the headers begin that proxies add."""
+_NO_TOKEN = (
+    "The server's token is missing or wrong. It stands in the header Authorization: Bearer TOKEN; selfsurf's commands "
+    "take it from SELFSURF_SERVER_TOKEN."
+)
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 OPEN = ("/", "/health", "/page.js", "/page.css")
 """Paths that want no token: there is nothing of the service's data in them."""
@@ -121,7 +125,7 @@ class Guard:
             return
         if not self._wrong.take(address):
             raise Refused(429, "too_many_requests", "Too many wrong tokens came from here.", retryable=True)
-        raise Refused(401, "unauthorized", "Give the server's token: Authorization: Bearer TOKEN.")
+        raise Refused(401, "unauthorized", _NO_TOKEN)
 
 
 def _check_local(headers: Headers, origin: str | None) -> None:

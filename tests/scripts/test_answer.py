@@ -275,6 +275,16 @@ def test_killed_while_it_waits_and_again_around_an_action_which_is_done_once(
     assert Episode(kept.folder).damage() == []
 
 
+def test_a_killed_run_goes_on_in_the_background(site: Any, kept: KeptRun, command: Any, waiting: Any) -> None:
+    assert killed(waiting())
+    said = end_of(command("answer", kept.folder, "Blue.", "--detach", "--json"))
+    assert until(lambda: not kept.running.exists(), 40), Path(said["log"]).read_text()
+    assert Episode(kept.folder).meta["outcome"] == "stopped"
+    assert site.done == ["/done"]
+    assert "this one goes on with it" in Path(said["log"]).read_text()
+    assert Episode(kept.folder).damage() == []
+
+
 @pytest.mark.slow
 def test_killed_behind_its_last_step_it_ends_with_that(site: Any, kept: KeptRun, command: Any, waiting: Any) -> None:
     assert killed(waiting())

@@ -115,6 +115,7 @@ def test_a_token_is_asked_for_and_guesses_are_slowed_down(tmp_path):
             open_ones = [(await http.get(path)).status_code for path in ("/health", "/")]
             right = {"authorization": "Bearer the-right-token-of-the-test"}
             good = await http.get("/jobs", headers=right)
+            told = (await http.get("/jobs")).json()["message"]
             closed = {
                 path: (await http.get(path)).status_code
                 for path in ("/jobs", "/metrics", "/episodes", "/openapi.json", "/adapters")
@@ -124,12 +125,13 @@ def test_a_token_is_asked_for_and_guesses_are_slowed_down(tmp_path):
                 for _ in range(9)
             ]
             late = await http.get("/jobs", headers=right)
-            return open_ones, good, closed, wrong, late
+            return open_ones, good, closed, told, wrong, late
 
-    open_ones, good, closed, wrong, late = asyncio.run(ask())
+    open_ones, good, closed, told, wrong, late = asyncio.run(ask())
     assert open_ones == [200, 200]
     assert good.status_code == late.status_code == 200
     assert set(closed.values()) == {401}
+    assert "SELFSURF_SERVER_TOKEN" in told
     assert wrong[0] == 401
     assert wrong[-1] == 429
 
