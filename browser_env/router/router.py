@@ -94,6 +94,8 @@ class Router:
         self.log = log
         self.trace_id = trace_id or _new_id()
         self._scopes: dict[str, _Scope] = {}
+        self._pictures: dict[str, tuple[str, Evidence]] = {}
+        """By provider: the id of its last attempt with a picture, and the evidence."""
         return self.trace_id
 
     def end(self, decision: str) -> None:
@@ -252,11 +254,14 @@ class Router:
                 if error.failure.type == "crashed":
                     error = await self._started_again(provider, error)
                 if log is not None:
-                    log.failed(attempt, took * 1000, error.failure, await self._evidence(provider, error))
+                    log.failed(attempt, took * 1000, error.failure, await self._evidence(provider, attempt, error))
                 raise error from raised
             if log is not None:
                 took = time.perf_counter() - start
-                log.succeeded(attempt, took * 1000, await self._evidence(provider, None))
+                evidence = await self._evidence(provider, attempt, None)
+                if result.status is not None:
+                    evidence = replace(evidence or Evidence(result.url), status=result.status)
+                log.succeeded(attempt, took * 1000, evidence)
             return result
         except asyncio.CancelledError:
             if log is not None:
@@ -274,6 +279,9 @@ class Router:
         try:
             async with asyncio.timeout(self.policy.deadline):
                 await provider.restart(self._url)
+        except ProviderError as refusal:
+            message = f"{error.failure.message} {refusal.failure.message}"
+            return ProviderError(refusal.failure.type, message, retryable=refusal.failure.retryable)
         except Exception as again:
             why = f"{error.failure.message} It could not be started again: {reason(again)}"
             return ProviderError("unavailable", why)
@@ -283,7 +291,7 @@ class Router:
         message = f"{error.failure.message} It was started again{where}; observe the page first."
         return ProviderError("crashed", message, retryable=error.failure.retryable)
 
-    async def _evidence(self, provider: Provider, error: ProviderError | None) -> Evidence | None:
+    async def _evidence(self, provider: Provider, attempt: Attempt, error: ProviderError | None) -> Evidence | None:
         """Collect what the log keeps of the page; one that doesn't say (`wanted`) keeps all."""
         failed = error is not None
         wanted = getattr(self.log, "wanted", None)
@@ -291,14 +299,25 @@ class Router:
         if not (screenshot or snapshot):
             return None
         if error is not None and error.failure.type in ("crashed", "unavailable"):
-            return Evidence(cut=("There was no page any more.",))
+            return self._before_crash(provider) if screenshot else None
         try:
             async with asyncio.timeout(EVIDENCE_BOUND):
-                return await provider.evidence(
+                found = await provider.evidence(
                     failed=snapshot, nodes=error.nodes if error else (), screenshot=screenshot
                 )
         except Exception as lost:
             return Evidence(cut=(f"No evidence could be collected: {reason(lost)}",))
+        if found.screenshot is not None:
+            self._pictures[provider.name] = attempt.attempt_id, found
+        return found
+
+    def _before_crash(self, provider: Provider) -> Evidence:
+        """Return the last picture that was taken, for an attempt whose page is gone."""
+        gone = "There was no page any more"
+        if provider.name not in self._pictures:
+            return Evidence(cut=(f"{gone}.",))
+        id, seen = self._pictures[provider.name]
+        return Evidence(seen.url, screenshot=seen.screenshot, cut=(f"{gone}: the picture is that of attempt {id}.",))
 
 
 def loggable(arguments: Arguments) -> dict[str, Any]:

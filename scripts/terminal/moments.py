@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 from pydantic import AfterValidator
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_DURATION = re.compile(rf"(\d{{1,6}})([{''.join(_UNITS)}])")
+_DURATION = re.compile(rf"(\d{{1,5}})([{''.join(_UNITS)}])")
 
 
 def moment(text: str) -> datetime:
@@ -24,7 +24,7 @@ def moment(text: str) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"a day is written as 2026-11-25, a time as 2026-11-25T04:00, a duration as 30m, 36h, 7d or 4w, not {text!r}."
+            f"a day is written as 2026-11-25, a time as 2026-11-25T04:00, a duration as 36h, 7d or 4w, not {text!r}."
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

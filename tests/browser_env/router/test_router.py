@@ -164,8 +164,10 @@ def test_a_crash_starts_the_provider_again_before_it_is_reported(log, scripted):
         assert "no such file" in told.message
 
     asyncio.run(play())
-    cut = next(more[2].cut for what, _, more in log.events if what == "failure")
-    assert cut == ("There was no page any more.",)
+    (_, first, (_, seen)), *_ = [event for event in log.events if event[0] == "success"]
+    lost = next(more[2] for what, _, more in log.events if what == "failure")
+    assert lost.cut == (f"There was no page any more: the picture is that of attempt {first.attempt_id}.",)
+    assert lost.screenshot == seen.screenshot
 
 
 def test_a_number_is_not_taken_to_a_provider_that_did_not_give_it(scripted):
