@@ -110,7 +110,7 @@ class Task:
     goal: str | None = None
     start_url: str | None = None
     start_must_succeed: bool = False
-    """Is a start page that its server answers with an error (404, 500) an `env_error`? Else the episode begins there."""
+    """Whether a start page that is answered with an error, such as 404 or 500, is an `env_error`."""
     viewport: Viewport = (1280, 720)
     max_steps: int | None = None
     restarts_in_page: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
@@ -52,8 +53,10 @@ class CallFailed(Exception):
 class _Scope:
     """What is known of the providers in one request or step."""
 
-    failures: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Of a provider's call, in a row."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """By provider."""
+    repeats: dict[str, str] = field(default_factory=dict)
+    """By provider: the call that the model was told to make once more, until it is made."""
     disabled: set[str] = field(default_factory=set)
 
 
@@ -94,18 +97,21 @@ class Router:
         self.log = log
         self.trace_id = trace_id or _new_id()
         self._scopes: dict[str, _Scope] = {}
+        self._unfinished: dict[str, str] = {}
+        """Steps that the router has named and whose call is to be made once more, by that call."""
         self._pictures: dict[str, tuple[str, Evidence]] = {}
         """By provider: the id of its last attempt with a picture, and the evidence."""
         return self.trace_id
 
-    def end(self, decision: str) -> None:
+    def end(self, decision: str, reason: str = "") -> None:
         """End the request.
 
         Args:
             decision: what came of it, in the words of `browser_env.outcome`.
+            reason: why, where the attempts don't say.
         """
         if self.log is not None:
-            self.log.close(decision)
+            self.log.close(decision, *filter(None, [reason]))
             self.log = None
 
     async def close(self) -> None:
@@ -140,22 +146,29 @@ class Router:
 
         Args:
             arguments: which call, and what it takes.
-            step_id: of the step that it belongs to; a step of its own by default.
+            step_id: of the step that it belongs to. By default the call is a step of its own; where the policy counts
+                by step, together with its repetition.
 
         Raises:
             CallFailed: no provider did it, or the model is to decide what happens now.
         """
         async with self._one_at_a_time:
-            step = step_id or _new_id()
-            scope = self._scopes.setdefault(step if self.policy.scope == "step" else "", _Scope())
+            if self.policy.scope == "request":
+                return await self._routed(arguments, step_id or _new_id(), self._scopes.setdefault("", _Scope()))
+            step = step_id or self._unfinished.pop(arguments.call, None) or _new_id()
+            scope = self._scopes.setdefault(step, _Scope())
             try:
                 return await self._routed(arguments, step, scope)
             finally:
-                if self.policy.scope == "step" and step_id is None:
-                    self._scopes.pop(step, None)
+                if step_id is None and scope.repeats:
+                    self._unfinished[arguments.call] = step
+                elif step_id is None:
+                    del self._scopes[step]
 
     async def _routed(self, arguments: Arguments, step: str, scope: _Scope) -> Result:
         order = [provider for provider in self.providers if provider.name not in scope.disabled]
+        if not arguments.portable and self._seen_by in order:
+            order = order[order.index(self._seen_by) :]  # whose numbers they are
         before: tuple[Provider, Failure] | None = None
         for provider, other in zip(order, [*order[1:], None], strict=True):
             self._check_numbers(provider, arguments, before)
@@ -168,7 +181,8 @@ class Router:
                 failure = self._react(attempt, error.failure, scope, other)
                 before = (provider, failure)
                 continue
-            scope.failures.pop((provider.name, arguments.call), None)
+            if scope.repeats.get(provider.name) == arguments.call:
+                del scope.repeats[provider.name]
             self._current, self._url = provider, result.url
             if arguments.call == "observe":
                 self._seen_by = provider
@@ -182,15 +196,16 @@ class Router:
             CallFailed: the model is to be told.
         """
         name = attempt.provider
+        scope.repeats.pop(name, None)
         reaction = self.policy.reactions.get(failure.type, "retry")
         retries = self.policy.retries_for(name)
         if reaction == "tell":
             raise CallFailed(failure, name)
         if other is None:
             raise CallFailed(replace(failure, retryable=failure.retryable and retries > 0), name)
-        key = (name, attempt.action)
-        failed = scope.failures[key] = scope.failures.get(key, 0) + 1
-        if reaction == "retry" and failed <= retries:
+        scope.failures[name] += 1
+        if reaction == "retry" and scope.failures[name] <= retries:
+            scope.repeats[name] = attempt.action
             message = (
                 f"{name} failed ({failure.type}): {failure.message} Make the same call once more; "
                 f"if that fails too, {other.name} is asked instead."
@@ -216,7 +231,7 @@ class Router:
         logged = {} if self.log is None else loggable(arguments)
         return Attempt(
             self.trace_id, step, _new_id(), arguments.call, provider.name, logged,
-            retry_used=(provider.name, arguments.call) in scope.failures,
+            retry_used=scope.repeats.get(provider.name) == arguments.call,
             stagehand_disabled="stagehand" in scope.disabled,
         )  # fmt: skip
 

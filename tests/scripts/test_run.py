@@ -190,7 +190,7 @@ def test_the_log_says_why_a_start_page_could_not_be_opened(run: Any, tmp_path: P
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     address = ("--goal", "Look.", "--url", f"http://127.0.0.1:{port}/", "--agent", "random")
-    result, meta, _ = run(*address, "--logs", str(tmp_path / "logs"))
+    _, meta, _ = run(*address, "--logs", str(tmp_path / "logs"))
     (folder,) = (tmp_path / "logs").glob("browser-automation/*/*")
     until(lambda: (folder / "summary.json").exists(), 10)
     summary = json.loads((folder / "summary.json").read_text())
@@ -205,7 +205,7 @@ def test_a_page_answered_with_an_error_says_so_everywhere(
     url = loopback(lambda request: (int(request.path[1:]), {}, b"<title>Sorry</title>No.")).url
     script = json.dumps([{"action": "navigate", "url": f"{url}/500"}, {"action": "navigate", "url": f"{url}/200"}])
     given = ("--agent", "scripted", "--set", f"actions={script}", "--logs", str(tmp_path / "logs"))
-    result, meta, steps = run("--goal", "Look.", "--url", f"{url}/404", *given, "--max-steps", "2")
+    result, _, _ = run("--goal", "Look.", "--url", f"{url}/404", *given, "--max-steps", "2")
     assert f"The start page was answered with 404: {url}/404" in result.stderr
     assert f'{url}/500 (500) "Sorry"' in result.stderr
     assert f'{url}/200 "Sorry"' in result.stderr
