@@ -294,10 +294,10 @@ class Router:
         try:
             async with asyncio.timeout(self.policy.deadline):
                 await provider.restart(self._url)
-        except ProviderError as refusal:
-            message = f"{error.failure.message} {refusal.failure.message}"
-            return ProviderError(refusal.failure.type, message, retryable=refusal.failure.retryable)
         except Exception as again:
+            if isinstance(again, ProviderError) and again.failure.type == "crashed":  # it ends with its page
+                message = f"{error.failure.message} {again.failure.message}"
+                return ProviderError("crashed", message, retryable=again.failure.retryable)
             why = f"{error.failure.message} It could not be started again: {reason(again)}"
             return ProviderError("unavailable", why)
         if provider is self._seen_by:
@@ -314,7 +314,7 @@ class Router:
         if not (screenshot or snapshot):
             return None
         if error is not None and error.failure.type in ("crashed", "unavailable"):
-            return self._before_crash(provider) if screenshot else None
+            return self._before_crash(provider, screenshot=screenshot)
         try:
             async with asyncio.timeout(EVIDENCE_BOUND):
                 found = await provider.evidence(
@@ -326,10 +326,10 @@ class Router:
             self._pictures[provider.name] = attempt.attempt_id, found
         return found
 
-    def _before_crash(self, provider: Provider) -> Evidence:
+    def _before_crash(self, provider: Provider, *, screenshot: bool) -> Evidence:
         """Return the last picture that was taken, for an attempt whose page is gone."""
         gone = "There was no page any more"
-        if provider.name not in self._pictures:
+        if not screenshot or provider.name not in self._pictures:
             return Evidence(cut=(f"{gone}.",))
         id, seen = self._pictures[provider.name]
         return Evidence(seen.url, screenshot=seen.screenshot, cut=(f"{gone}: the picture is that of attempt {id}.",))
