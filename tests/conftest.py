@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import gc
-import http.server
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -121,44 +119,3 @@ def saved(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Calla
         return folders[key]
 
     return save
-
-
-@pytest.fixture
-def loopback() -> Iterator[Callable[[Callable[[Any], Any]], Any]]:
-    """Return a function that serves on loopback: `server = loopback(lambda request: body)`.
-
-    The answer is bytes (HTML) or `(status, headers, body)`; `request` is the handler, with `.path`, `.headers` and
-    `.body`. The server has `.url` and `.stop()`.
-    """
-    servers: list[Any] = []
-
-    def start(answer: Callable[[Any], Any]) -> Any:
-        class Handler(http.server.BaseHTTPRequestHandler):
-            body: bytes
-
-            def do_GET(self) -> None:
-                self.body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                made = answer(self)
-                status, headers, body = made if isinstance(made, tuple) else (200, {}, made)
-                self.send_response(status)
-                for name, value in {"content-type": "text/html", "content-length": str(len(body)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            do_POST = do_GET  # noqa: N815
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        server: Any = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        server.url = f"http://127.0.0.1:{server.server_port}"
-        server.stop = lambda: (server.shutdown(), server.server_close())
-        servers.append(server)
-        return server
-
-    yield start
-    for server in servers:
-        server.stop()

@@ -1,5 +1,8 @@
 """Pages of the tests, served from memory-like folders under fixed addresses, and environments that get closed."""
 
+import http.server
+import threading
+
 import gymnasium
 import pytest
 
@@ -49,6 +52,45 @@ def by_name():
         return found[0]
 
     return find
+
+
+@pytest.fixture
+def loopback():
+    """Return a function that serves on loopback: `server = loopback(lambda request: body)`.
+
+    The answer is bytes (HTML) or `(status, headers, body)`; `request` is the handler, with `.path`, `.headers` and
+    `.body`. The server has `.url` and `.stop()`.
+    """
+    servers = []
+
+    def start(answer):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                made = answer(self)
+                status, headers, body = made if isinstance(made, tuple) else (200, {}, made)
+                self.send_response(status)
+                for name, value in {"content-type": "text/html", "content-length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_POST = do_GET  # noqa: N815
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        server.stop = lambda: (server.shutdown(), server.server_close())
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
 
 
 @pytest.fixture

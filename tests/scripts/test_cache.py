@@ -22,6 +22,7 @@ from selfsurf.scripts.agents.healing import wrong_actions
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.suite.sampled import Candidate, Sampled, read_samples, write_samples
 from selfsurf.tasks.goal import GoalTask
+from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
 
 SPEC = """
 goal = "Subscribe ada@moreau.test to the letter."

@@ -24,6 +24,7 @@ from typer.testing import CliRunner, Result
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.terminal import live
 from selfsurf.scripts.terminal.interrupts import Interrupts
+from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
 from tests.processes import browsers, descendants, gone, until
 
 PAGE = "data:text/html,<title>Shop</title><h1>Welcome</h1><button>Buy</button>"
