@@ -105,7 +105,9 @@ def test_real_runs_become_a_suite_that_a_person_has_read(tmp_path: Path) -> None
 
 
 def test_runs_for_goals_by_run_and_shell_are_sampled_and_the_rest_is_counted(
-    tmp_path: Path, loopback: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    loopback: Callable[..., Any],  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
     page = b"<button onclick=\"document.body.append('Bought')\">Buy</button>"

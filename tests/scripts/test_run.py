@@ -201,7 +201,9 @@ def test_the_log_says_why_a_start_page_could_not_be_opened(run: Any, tmp_path: P
 
 
 def test_a_page_answered_with_an_error_says_so_everywhere(
-    run: Any, tmp_path: Path, loopback: Callable[..., Any]
+    run: Any,
+    tmp_path: Path,
+    loopback: Callable[..., Any],  # noqa: F811
 ) -> None:
     url = loopback(lambda request: (int(request.path[1:]), {}, b"<title>Sorry</title>No.")).url
     script = json.dumps([{"action": "navigate", "url": f"{url}/500"}, {"action": "navigate", "url": f"{url}/200"}])
@@ -234,7 +236,9 @@ class Shop(Task):
 
 
 def test_the_tasks_reason_and_the_limit_that_it_does_not_set_are_said(
-    run: Any, tmp_path: Path, loopback: Callable[..., Any]
+    run: Any,
+    tmp_path: Path,
+    loopback: Callable[..., Any],  # noqa: F811
 ) -> None:
     url = loopback(lambda request: (500 if request.path == "/down" else 200, {}, b"<button>Buy</button>")).url
     (tmp_path / "shop.py").write_text(OWN_TASK)
