@@ -56,8 +56,10 @@ def main(settings: Settings) -> int:
     if settings.as_json:
         print(json.dumps(found.as_json()))
         return 0
-    for handle, one in [*sampled.by_handle(found.candidates).items()][before:]:
-        print(f"{handle}: {one.goal}")
+    new = {one.name for one in found.candidates[before:]}
+    for handle, one in sampled.by_handle(found.candidates).items():
+        if one.name in new:
+            print(f"{handle}: {one.goal}")
     print(
         f"{len(found.candidates) - before} new of {len(found.candidates)} candidates in {settings.out}; "
         f"{found.duplicates} episodes are like others. Read them, then: selfsurf sample --accept NAME"

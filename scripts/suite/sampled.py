@@ -25,7 +25,7 @@ from selfsurf.browser_env.record.episode import Episode, EpisodeError, write_ato
 from selfsurf.browser_env.record.verdict import verdict_of
 from selfsurf.browser_env.safety.redaction import MASKS, masked
 from selfsurf.envs_registry import OPEN
-from selfsurf.scripts.draft import as_toml
+from selfsurf.scripts.draft import as_toml, toml_value
 from selfsurf.tasks.goal import GoalTask
 
 ALIKE = 0.8
@@ -240,7 +240,7 @@ def write_samples(path: Path, sampled: Sampled) -> None:
     tables = [f"[[candidates]]\n{as_toml(asdict(one))}" for one in sampled.candidates]
     tables += [f"[[accepted]]\n{as_toml(asdict(one))}" for one in sampled.accepted]
     if sampled.left_out:
-        lines = [f"{json.dumps(run)} = {json.dumps(why)}" for run, why in sampled.left_out.items()]
+        lines = [f"{toml_value(run)} = {toml_value(why)}" for run, why in sampled.left_out.items()]
         tables.append("\n".join(["[left_out]", *lines]))
     write_atomically(path, "\n\n".join([head, *tables]) + "\n")
 

@@ -193,6 +193,13 @@ def test_what_a_person_has_corrected_stays_and_a_run_counts_once(tmp_path: Path)
     assert sampled(tmp_path / "runs") == (2, 1, [{"question": "Is she welcome?"}])
 
 
+def test_a_file_of_candidates_holds_any_text(tmp_path: Path) -> None:
+    goal = 'Press "😀"\x7f\t\\ und grüße.'
+    one = Candidate("press", goal, "https://letter.test/", [{"text": goal}])
+    write_samples(tmp_path / "out.toml", Sampled([one], left_out={"run 😀": "it has no goal"}))
+    assert read_samples(tmp_path / "out.toml") == Sampled([one], left_out={"run 😀": "it has no goal"})
+
+
 def test_of_several_candidates_all_are_accepted_or_none(tmp_path: Path) -> None:
     out, into = tmp_path / "candidates.toml", tmp_path / "scenarios"
     good = Candidate("good", "Look.", "https://letter.test/", [{"text": "Welcome"}])
