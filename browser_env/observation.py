@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any, TypedDict
 
 import numpy as np
@@ -75,6 +77,25 @@ class Observation(_Required, total=False):
 Info = dict[str, Any]
 """Gymnasium's `info`: `outcome`, `outcome_detail`, `trainable`, `score`, `seed` (of the episode), `timing`
 (milliseconds), and `not_observed` if there are elements at which the observation failed."""
+
+
+_NAVIGATED = "navigated: "
+_REFUSED = re.compile(r".* \((\d{3})\)")
+
+
+def page_status(events: Iterable[str], before: int | None = None) -> int | None:
+    """Return the HTTP status of the page that the last navigation among events led to, where it is an error.
+
+    Args:
+        events: of an observation.
+        before: the status of the page that was there before, returned if there was no navigation.
+    """
+    status = before
+    for event in events:
+        if event.startswith(_NAVIGATED):
+            match = _REFUSED.fullmatch(event)
+            status = int(match[1]) if match else None
+    return status
 
 
 def as_text(observation: Observation) -> str:

@@ -92,7 +92,7 @@ class Reports(Looks):
         if info["outcome"] != Outcome.ENV_ERROR:  # whose last error says why
             why = f"The episode has ended ({info['outcome']}): nothing was done; call reset() for the next one."
             observation["last_action"], observation["last_error"] = action_text(raw), why
-            observation["events"] = ()
+            observation["events"], self.failed_as = (), "refused"
             observation = self.vault.redact_observation(observation)
             info = {**info, "outcome_detail": why, "timing": Timing(), "action_path": ""}
         return observation, 0.0, terminated, truncated, info

@@ -109,6 +109,8 @@ class Task:
     """The arguments that it was made with: by them and its class it is made again elsewhere."""
     goal: str | None = None
     start_url: str | None = None
+    start_must_succeed: bool = False
+    """Whether a start page that is answered with an error, such as 404 or 500, is an `env_error`."""
     viewport: Viewport = (1280, 720)
     max_steps: int | None = None
     restarts_in_page: bool = False
@@ -161,6 +163,8 @@ class Task:
             folder = served.get("/".join(self.start_url.split("/", 3)[:3]))
             if answer is not None and answer.status == 404 and folder is not None:
                 raise EnvError(f"{self.start_url}: there is no such page in {folder}")
+            if answer is not None and answer.status >= 400 and self.start_must_succeed:
+                raise EnvError(f"{self.start_url}: the server answered with {answer.status}")
             with contextlib.suppress(TimeoutError):  # a picture or a frame that never arrives: the page is there
                 async with limited(LOAD_PATIENCE):
                     await page.wait_for_load_state("load", timeout=0)

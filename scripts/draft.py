@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field
 
+from selfsurf.browser_env.text import well_formed
 from selfsurf.scripts.judge import make_policy
 from selfsurf.scripts.terminal.agent_options import read_options
 from selfsurf.scripts.terminal.arguments import Agent, Model, Set
@@ -55,13 +56,15 @@ def main(settings: Settings) -> int:
 
 def as_toml(data: dict[str, Any]) -> str:
     """Return a specification as TOML, a line a criterion."""
-    lines = [f"{key} = {_value(value)}" for key, value in data.items() if key != "criteria"]
-    return "\n".join([*lines, "criteria = [", *(f"    {_value(one)}," for one in data["criteria"]), "]"])
+    lines = [f"{key} = {toml_value(value)}" for key, value in data.items() if key != "criteria"]
+    return "\n".join([*lines, "criteria = [", *(f"    {toml_value(one)}," for one in data["criteria"]), "]"])
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Return plain data as a TOML value on one line."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_value(one)}" for key, one in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {toml_value(one)}" for key, one in value.items()) + " }"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_value, value))}]"
-    return json.dumps(value, ensure_ascii=True)  # TOML's basic strings, numbers and booleans are JSON's
+        return f"[{', '.join(map(toml_value, value))}]"
+    text = well_formed(json.dumps(value, ensure_ascii=False))  # TOML's strings, numbers and booleans are JSON's,
+    return text.replace("\x7f", "\\u007f")  # but for this character, and for pairs of surrogates as escapes

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from pydantic import Field
 
 from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, read_options, refusals
 from selfsurf.scripts.terminal.arguments import Agent
+from selfsurf.scripts.terminal.attempt_log import LogArguments, attempt_log
 from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.router.provider import Provider
 
 
-class Settings(AgentArguments, EnvironmentArguments):
+class Settings(AgentArguments, LogArguments, EnvironmentArguments):
     """By what the tools are carried out, and where attempts are logged."""
 
     provider: tuple[str, ...] = ("playwright",)
@@ -29,8 +29,10 @@ class Settings(AgentArguments, EnvironmentArguments):
     webview: str = ""
     """DevTools address of the application whose page the provider webview takes over."""
     agent: Agent = ""
-    logs: Path | None = None
-    """Folder for the attempts' log; none is written if neither this nor CLAW_LOG_DIR is given."""
+    scope: Literal["call", "session"] = "call"
+    """For how long a provider that failed too often is passed over: the rest of the tool call, or of the session."""
+    retries: int = Field(default=1, ge=0)
+    """How often a call may be repeated by a provider that failed before the next one is asked; webview: never."""
     deadline: float = Field(default=60.0, gt=0)
     """Seconds for an attempt."""
 
@@ -95,18 +97,14 @@ def _words(settings: Settings) -> dict[str, Any]:
 
 
 async def _serve(settings: Settings, providers: list[Provider]) -> None:
-    import os
-
-    from selfsurf.browser_env.attempts.log import FileLog
-    from selfsurf.browser_env.attempts.settings import VARIABLE, LogSettings
     from selfsurf.browser_env.outcome import Outcome
     from selfsurf.browser_env.router.mcp_server import serve
     from selfsurf.browser_env.router.policy import Policy
     from selfsurf.browser_env.router.router import Router
 
-    router = Router(providers, policy=Policy(deadline=settings.deadline))
-    if settings.logs is not None or os.environ.get(VARIABLE):
-        router.log = FileLog(router.trace_id, LogSettings(root=settings.logs))
+    scope: Literal["step", "request"] = "step" if settings.scope == "call" else "request"
+    router = Router(providers, policy=Policy(retries=settings.retries, scope=scope, deadline=settings.deadline))
+    router.log = attempt_log(settings.log_settings, router.trace_id)
     try:
         await serve(router)
     finally:

@@ -30,11 +30,12 @@ from selfsurf.scripts.terminal.arguments import (
     refused_together,
     specified_task,
 )
-from selfsurf.scripts.terminal.attempt_log import attempt_log, check_logs
+from selfsurf.scripts.terminal.attempt_log import LogArguments, attempt_log, check_logs
 from selfsurf.scripts.terminal.caching import cached_line, open_cache
 from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.configuration import absolute
 from selfsurf.scripts.terminal.console import console, show_error
+from selfsurf.scripts.terminal.ending import reason_of, why_ended
 from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
 from selfsurf.scripts.terminal.interrupts import Interrupts
 from selfsurf.scripts.terminal.live import State, View, view
@@ -62,7 +63,7 @@ class Redacted(StrEnum):
     FULL = "full"
 
 
-class Settings(AgentArguments, EnvironmentArguments):
+class Settings(AgentArguments, LogArguments, EnvironmentArguments):
     """What is wanted, who does it, and where."""
 
     table: ClassVar[str] = "run"
@@ -84,8 +85,6 @@ class Settings(AgentArguments, EnvironmentArguments):
     )
     headful: bool = False
     """Show the browser's window."""
-    logs: Path | None = None
-    """Root of the log of attempts (docs/logs.md); CLAW_LOG_DIR where that is set, else none is kept."""
     wait: bool = False
     """Ask a person before risky actions and where the agent asks, and wait, for days if need be: the run works in a
     browser of its own that outlives it, and `selfsurf answer` goes on. --confirm and --user may say otherwise whom to
@@ -184,7 +183,7 @@ def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | Non
                 with checking():
                     cache = None if settings.cache is None else open_cache(settings.cache)
                 with checking():
-                    check_logs(settings.logs)
+                    check_logs(settings.log_settings)
                 with checking():
                     upload = Upload() if settings.upload else None
                 with checking():
@@ -276,6 +275,8 @@ class _Attempt(Watch):
     goes_on: bool = False
     """Whether another process has begun it. Then it is left as it is until its page is there again."""
     at_page: bool = False
+    start_status: int | None = None
+    """HTTP status of the start page, where it is an error."""
     ended: bool = False
     """Whether the episode came to its own end."""
     refusal: Exception | SystemExit | None = None
@@ -322,6 +323,8 @@ class _Attempt(Watch):
         """As `Watch.opened`."""
         self.at_page = True
         self.state.see(observation)
+        self.start_status = self.state.status
+        self.view.opened()
 
     def acting(self, asks: Sequence[Ask]) -> None:
         """As `Watch.acting`."""
@@ -385,7 +388,7 @@ class _Attempt(Watch):
         if not interrupted:
             self.environments.close()
         if self.log is not None and not left:
-            self.log.close(self.result.outcome)
+            self.log.close(self.result.outcome, self.result.detail)
         shutdown()  # a browser that is still starting belongs to no environment yet
         if self.kept is not None and not left:
             self.kept.clean()
@@ -414,8 +417,9 @@ class _Attempt(Watch):
         error = ended.detail if ended.masked or ended.agent_raised or not self.ended else ""
         result = {
             "outcome": ended.outcome, "reward": ended.reward, "answer": ended.answer, "error": error,
-            "detail": ended.detail, "terminal_reason": ended.terminal_reason,
-            "steps": state.step, "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens,
+            "detail": ended.detail, "terminal_reason": ended.terminal_reason, "reason": reason_of(ended.score),
+            "start_status": self.start_status, "steps": state.step, "max_steps": state.max_steps,
+            "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens,
             "seconds": round(state.seconds, 3), "episode": str(self.writer.folder),
         }  # fmt: skip
         if self.left:
@@ -429,24 +433,15 @@ class _Attempt(Watch):
         else:
             if error:
                 show_error(error, ended.traceback)
-            detail = "" if error or ended.claimed or ended.solved else ended.detail
-            said = [*([visible_lines(detail)] if detail else []), *_not_met(self.task, ended.score)]
-            why = "".join(f"\n{one}" for one in said) + (cached_line(cached) if cached else "")
-            answer = "" if detail else visible_lines(ended.answer)  # a page may have written it
-            print(f"{ended.outcome}. {answer}".strip() + f"{why}\nEpisode: {self.writer.folder}", flush=True)
+            lines = why_ended(self.task, ended, state.step, state.max_steps, detail=not error)
+            why = "".join(f"\n{line}" for line in lines) + (cached_line(cached) if cached else "")
+            start = "" if self.start_status is None else f" The start page was answered with {self.start_status}."
+            answer = visible_lines(ended.answer)  # a page may have written it
+            print(f"{ended.outcome}.{start} {answer}".strip() + f"{why}\nEpisode: {self.writer.folder}", flush=True)
             after()
         # An open-ended goal ends as `stopped`: nobody but the user can judge the answer.
         fine = ended.solved or (ended.outcome == "stopped" and ended.claimed)
         return interrupts.exit_code if interrupts.seen else 0 if fine else 1
-
-
-def _not_met(task: Task, score: dict[str, Any]) -> list[str]:
-    """Say which criteria of a specified goal are `missed` or `unknown`, and why."""
-    from selfsurf.tasks.goal import GoalTask
-
-    if not isinstance(task, GoalTask) or "criteria" not in score:
-        return []
-    return [f"{one['found']}: {one['why']}" for one in score["criteria"] if one["found"] != "met"]
 
 
 def _begin(
@@ -471,7 +466,7 @@ def _begin(
     else:
         about = {"episode_id": folder.name, **meta, "versions": versions()}
         writer = EpisodeWriter(folder, about, journal=journal)
-    log = attempt_log(settings.logs, writer.trace_id)
+    log = attempt_log(settings.log_settings, writer.trace_id)
     make: Callable[..., AsyncBrowserEnv] = AsyncBrowserEnv
     if log is not None:
         writer.note(traceId=log.trace_id)

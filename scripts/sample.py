@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import Field
 
 from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.moments import Since, moment
+
+if TYPE_CHECKING:
+    from selfsurf.scripts.suite.sampled import Sampled
 
 
 class Settings(Arguments):
     """Which runs, and where the candidates and the suite are."""
 
     episodes: Annotated[list[Path], typer.Argument()] = Field(default_factory=list)
-    """Folders of episodes, or such that have some below them. Only runs for goals of your own count."""
+    """Folders of episodes, or folders above them. Only runs for goals of your own count."""
+    since: Since = ""
+    """Only episodes that ended since then: a date, a time, or a duration such as 36h or 7d; all if not given."""
     out: Path = Path("candidates.toml")
     """File of candidates; those in it stay."""
     accept: tuple[str, ...] = ()
@@ -30,44 +35,55 @@ class Settings(Arguments):
 def main(settings: Settings) -> int:
     """Make candidates for scenarios of real runs, or accept some.
 
-    Exit code 2: nothing was given, a candidate can't be accepted, or a file or an episode can't be read.
+    Exit code 2: nothing was given, a candidate can't be accepted, or the file of candidates can't be read.
     """
     from selfsurf.browser_env.goal.spec import SpecError
-    from selfsurf.browser_env.record.episode import Episode, EpisodeError
     from selfsurf.scripts.judge import episodes_in
     from selfsurf.scripts.suite import sampled
 
     if bool(settings.episodes) == bool(settings.accept):
         raise typer.BadParameter("Give episodes to sample, or --accept NAME.")
     try:
-        known = sampled.read_candidates(settings.out)
+        known = sampled.read_samples(settings.out)
         if settings.accept:
             return _accept(settings, known)
-        found = sampled.sample(map(Episode, episodes_in(settings.episodes)), known)
-    except (SpecError, EpisodeError) as error:
+    except SpecError as error:
         raise typer.BadParameter(str(error)) from None
-    sampled.write_candidates(settings.out, found.candidates)
-    new = found.candidates[len(known) :]
+    before = len(known.candidates)
+    since = moment(settings.since).timestamp() if settings.since else 0.0
+    found = sampled.sample(episodes_in(settings.episodes), known, since)
+    sampled.write_samples(settings.out, found)
     if settings.as_json:
-        print(json.dumps(asdict(found)))
+        print(json.dumps(found.as_json()))
         return 0
-    for one in new:
-        print(f"{one.name}: {one.goal}")
+    new = {one.name for one in found.candidates[before:]}
+    for handle, one in sampled.by_handle(found.candidates).items():
+        if one.name in new:
+            print(f"{handle}: {one.goal}")
     print(
-        f"{len(new)} new of {len(found.candidates)} candidates in {settings.out}; {found.duplicates} episodes are like "
-        f"others, {found.left_out} left out. Read them, then: selfsurf sample --accept NAME"
+        f"{len(found.candidates) - before} new of {len(found.candidates)} candidates in {settings.out}; "
+        f"{found.duplicates} episodes are like others. Read them, then: selfsurf sample --accept NAME"
     )
+    for why, number in found.reasons.items():
+        print(f"Left out because {why}: {number}")
     return 0
 
 
-def _accept(settings: Settings, known: list) -> int:  # type: ignore[type-arg]
+def _accept(settings: Settings, known: Sampled) -> int:
     from selfsurf.scripts.suite import sampled
 
-    named = {one.name: one for one in known}
+    named = sampled.by_handle(known.candidates)
     for name in settings.accept:
-        if name not in named:
-            raise typer.BadParameter(f"--accept {name}: {settings.out} has {', '.join(named) or 'no candidates'}.")
-    files = [str(path) for path in sampled.accept([named[name] for name in settings.accept], settings.into)]
-    sampled.write_candidates(settings.out, [one for one in known if one.name not in settings.accept])
+        if name in named:
+            continue
+        if same := [handle for handle in named if handle.startswith(f"{name}#")]:
+            listed = "; ".join(f"{handle}: {named[handle].described}" for handle in same)
+            raise typer.BadParameter(f"--accept {name}: which? {listed}")
+        raise typer.BadParameter(f"--accept {name}: {settings.out} has {', '.join(named) or 'no candidates'}.")
+    chosen = {name: named[name] for name in settings.accept}
+    files = [str(path) for path in sampled.accept(chosen, settings.into)]
+    known.candidates = [one for handle, one in named.items() if handle not in chosen]
+    known.accepted += chosen.values()
+    sampled.write_samples(settings.out, known)
     print(json.dumps({"accepted": files}) if settings.as_json else "\n".join(files))
     return 0

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from selfsurf.browser_env import AsyncBrowserEnv, Task, runtime
+from selfsurf.browser_env.router.logged_env import env_class
 
 CLOSING = 10.0
 """Seconds that an environment may take to close before it is abandoned."""
@@ -19,7 +20,7 @@ class Environments:
     Args:
         task_of: makes the task of an id.
         most: idle environments that are kept; of more, the one that was used longest ago is closed.
-        make: what makes them, of a task and the options.
+        make: what makes them, of a task and the options; by default they log attempts where `CLAW_LOG_DIR` is set.
         options: passed to every environment (`browser_env.env.make_core`).
     """
 
@@ -28,12 +29,12 @@ class Environments:
         task_of: Callable[[str], Task],
         most: int,
         *,
-        make: Callable[..., AsyncBrowserEnv] = AsyncBrowserEnv,
+        make: Callable[..., AsyncBrowserEnv] | None = None,
         **options: Any,
     ) -> None:
         self._task_of = task_of
         self._most = most
-        self._make = make
+        self._make = make or env_class()
         self._options = {"screenshot": False, **options}
         self._alone = is_exclusive(options)
         self._idle: list[tuple[str, AsyncBrowserEnv]] = []

@@ -188,6 +188,11 @@ class Result:
         seconds = {name: round(getattr(self, name), 4) for name in ("seconds", "agent_seconds", "env_seconds")}
         return {**{name: getattr(self, name) for name in names}, **seconds, "led": self.led, "attempt": self.attempt}
 
+    def notes(self) -> dict[str, str]:
+        """Return what an episode's record says of its end besides the outcome."""
+        notes = {"terminal_reason": self.terminal_reason, "traceback": self.traceback}
+        return {name: text for name, text in notes.items() if text}
+
     def end(self, outcome: str, *, trainable: bool, detail: str = "") -> Result:
         """Set how it ended."""
         self.outcome, self.trainable, self.detail = str(outcome), trainable, detail

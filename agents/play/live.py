@@ -14,6 +14,7 @@ from selfsurf.agents.play.job import Ask, Result
 from selfsurf.agents.play.manner import Manner
 from selfsurf.agents.play.taken_up import TakenUp
 from selfsurf.browser_env import AsyncBrowserEnv, Info, Observation, Outcome, runtime
+from selfsurf.browser_env.attempts.log import FileLog
 from selfsurf.browser_env.record.episode import EpisodeWriter
 
 CLOSING = 5.0
@@ -38,6 +39,8 @@ class Live:
     writer: EpisodeWriter | None
     begun: float = field(default_factory=time.monotonic)
     env: AsyncBrowserEnv | None = None
+    log: FileLog | None = None
+    """Of its attempts, where the player is to close it."""
     observation: Observation | None = None
     """The latest."""
     work: Future[None] | None = None
@@ -76,6 +79,16 @@ class Live:
         """No longer wait for a person."""
         if self.waits_since is not None:
             self.waited, self.waits_since = self.waited + time.monotonic() - self.waits_since, None
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """What its record says of the log."""
+        return {} if self.log is None else {"traceId": self.log.trace_id}
+
+    def close_log(self) -> None:
+        """Close the log with what came of the episode."""
+        if self.log is not None:
+            self.log.close(self.result.outcome, self.result.detail)
 
     def late(self, manner: Manner) -> Over | None:
         """What ends it if it has run out of time, on the account of what took most of it; else None."""

@@ -38,6 +38,7 @@ from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.matching import matching
 from selfsurf.browser_env.reports import StepResult
+from selfsurf.browser_env.router.logged_env import begin_log
 from selfsurf.browser_env.safety.files import file_names
 from selfsurf.browser_env.safety.secrets import redact_known
 from selfsurf.browser_env.session.patience import limited, share
@@ -194,6 +195,7 @@ class Player:
     async def _play_steps(self, live: Live) -> None:
         job = live.ask.job
         live.env = env = await self._in_time(live, self._environments.take(job.env_id))
+        live.log = await self._in_time(live, begin_log(env))
         taken_up = live.taken_up
         begun = env.reset(seed=job.seed) if taken_up is None else env.resume(taken_up.so_far)
         observation, _ = await self._in_time(live, begun)
@@ -314,7 +316,7 @@ class Player:
 
     def _opened(self, live: Live, observation: Observation) -> None:
         if live.writer is not None:
-            live.writer.note(goal=observation["goal"])
+            live.writer.note(goal=observation["goal"], **live.trace)
             live.writer.note_before("at", address=live.address)
         self._watch.opened(live.ask, observation)
 
@@ -481,14 +483,12 @@ class Player:
         if live.introduced:
             result.terminal_reason = self._agent.why_ended(live.slot, result.outcome, result.detail)
         if live.writer is not None and not taken_up:
-            if result.terminal_reason:
-                live.writer.note(terminal_reason=result.terminal_reason)
-            if result.traceback:
-                live.writer.note(traceback=result.traceback)
+            live.writer.note(**result.notes(), **live.trace)
             live.writer.finish(
                 result.outcome, trainable=result.trainable, after=live.observation, detail=result.detail,
                 score=result.score, **result.totals(),
             )  # fmt: skip
+        live.close_log()
         ended = f"{result.job.env_id} seed {result.job.seed}: {result.outcome} after {result.length} steps"
         _log.info("%s", redact_known("\n".join(filter(None, (ended, result.detail, result.traceback))).rstrip()))
         self.times.episodes += 1

@@ -53,6 +53,8 @@ class Evidence:
     """The DOM around the nodes concerned; on failure only."""
     cut: tuple[str, ...] = ()
     """Which parts were cut or left out, and why, a sentence each."""
+    status: int | None = None
+    """HTTP status of the page that the attempt has led to, where it is an error."""
 
 
 class AttemptLog(Protocol):
@@ -73,9 +75,10 @@ class AttemptLog(Protocol):
     def disabled(self, attempt: Attempt, reason: str) -> None:
         """The attempt's provider is not asked again in this request."""
 
-    def close(self, decision: str) -> None:
+    def close(self, decision: str, reason: str = "") -> None:
         """The request is over: write the summary.
 
         Args:
             decision: what came of it, in the words of `browser_env.outcome`.
+            reason: why, where the attempts don't say.
         """

@@ -17,8 +17,8 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "durationMs": (int, float, type(None)), "outcome": str, "reason": str, "retryUsed": bool,
     "stagehandDisabled": bool, "toolArgsHash": str,
 }  # fmt: skip
-"""The fields that every line has. Others stand in some: `url` and `artifacts`, `cut`; `errorType` and `retryable` of
-a failure; `to` of a fallback; `arguments` of a start."""
+"""The fields that every line has. Others stand in some: `url` and `artifacts`, `cut`; `status` of a page that was
+answered with an error; `errorType` and `retryable` of a failure; `to` of a fallback; `arguments` of a start."""
 
 
 def misfits(line: Any) -> list[str]:
@@ -30,12 +30,13 @@ def misfits(line: Any) -> list[str]:
     return wrong or ([] if line["outcome"] in OUTCOMES else ["outcome"])
 
 
-def summarise(lines: Iterable[Mapping[str, Any]], decision: str) -> dict[str, Any]:
+def summarise(lines: Iterable[Mapping[str, Any]], decision: str, reason: str = "") -> dict[str, Any]:
     """Return the summary of a run.
 
     Args:
         lines: of its `attempt.jsonl`, sound ones.
         decision: what came of it.
+        reason: why, where the attempts don't say.
     """
     started: dict[str, Mapping[str, Any]] = {}
     ended: dict[str, Mapping[str, Any]] = {}
@@ -55,6 +56,7 @@ def summarise(lines: Iterable[Mapping[str, Any]], decision: str) -> dict[str, An
     return {
         "traceId": trace,
         "decision": decision,
+        "reason": reason,
         "started": first,
         "ended": last,
         "steps": len({line["stepId"] for line in attempts.values()}),

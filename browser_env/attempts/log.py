@@ -120,9 +120,9 @@ class FileLog:
         given, now = _copy(attempt.arguments), time.time()
         self._lines.put(lambda: self._write(attempt, given, "disabled", now, reason=reason))
 
-    def close(self, decision: str) -> None:
+    def close(self, decision: str, reason: str = "") -> None:
         """As `AttemptLog.close`. The summary is written when all that it counts is."""
-        self._lines.put(lambda: self._artifacts.put(lambda: self._lines.put(lambda: self._conclude(decision))))
+        self._lines.put(lambda: self._artifacts.put(lambda: self._lines.put(lambda: self._conclude(decision, reason))))
 
     def flush(self, seconds: float | None = None) -> bool:
         """Wait until everything is written; return whether it is. A run needn't: its process does so when it ends."""
@@ -151,6 +151,8 @@ class FileLog:
         stem = re.sub(r"[^A-Za-z0-9._-]", "_", attempt.attempt_id)[:128]
         names = [f"artifacts/{stem}.png"] * (shot is not None) + [f"artifacts/{stem}.{name}.json" for name in parts]
         more: dict[str, Any] = {"url": evidence.url, "artifacts": names, "cut": cut}
+        if evidence.status is not None:
+            more["status"] = evidence.status
         if failure is not None:
             more |= {"reason": failure.message, "errorType": failure.type, "retryable": failure.retryable}
         given, now = _copy(attempt.arguments), time.time()
@@ -233,21 +235,22 @@ class FileLog:
         left = prune(self._settings.folder, self._settings.keep_days, quota, spare=self.folder).left_bytes
         self._since_pruned, self._room = 0.0, min(quota - left, quota / 20)
 
-    def _conclude(self, decision: str) -> None:
+    def _conclude(self, decision: str, reason: str) -> None:
         path = self.folder / "attempt.jsonl"
         try:
             self._write_out()
         except OSError as error:
             self._lost("line", error)
         lines = [*read_lines(path)] if path.exists() else []
-        summary = events.summarise(lines, self._redactor.record(decision)) | {"traceId": self.trace_id}
+        summary = events.summarise(lines, self._redactor.record(decision), self._redactor.record(reason))
+        summary["traceId"] = self.trace_id
         lost = {**self._not_written, "lines": len(self._unwritten)}
         summary["notWritten"] = lost if any(lost.values()) else None
         try:
             write_file(self.folder / "summary.json", json.dumps(summary, ensure_ascii=False, indent=1).encode())
         finally:
             self._logger.info("browser_run", **summary)
-            if summary["failures"] or summary["notWritten"]:
+            if summary["failures"] or summary["notWritten"] or (summary["reason"] and not summary["attempts"]):
                 print(said(summary, self.folder), file=sys.stderr, flush=True)
             if self._spans is not None:
                 self._spans.close(summary["decision"])
@@ -283,6 +286,7 @@ def said(summary: Mapping[str, Any], folder: Path) -> str:
         f"browser run {summary['traceId']} ({summary['decision']}): ",
         f"{summary['failures']} of {summary['attempts']} attempts failed",
         f" ({kinds})" * bool(kinds),
+        f"; {summary['reason'].rstrip('.')}" * bool(summary["reason"]),
         f"; disabled: {', '.join(off)}" * bool(off),
         "; not all of it could be written" * bool(summary["notWritten"]),
         f": {folder}",

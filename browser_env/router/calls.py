@@ -108,6 +108,8 @@ class Result(BaseModel):
     url: str
     title: Annotated[str, AfterValidator(visible)] = ""
     """With hidden characters, as those that turn text around, as escapes."""
+    status: int | None = None
+    """HTTP status of the page that the call has led to, where it is an error such as 404 and the provider knows it."""
 
 
 class NavigateResult(Result):

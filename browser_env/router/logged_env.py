@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
+import secrets
 from types import SimpleNamespace
 from typing import Any, cast
 
 from selfsurf.browser_env.actions import AskUser, Finish, Infeasible, Message, Navigate, parse_action
 from selfsurf.browser_env.attempts.attempt import AttemptLog
+from selfsurf.browser_env.attempts.log import FileLog
+from selfsurf.browser_env.attempts.settings import VARIABLE
 from selfsurf.browser_env.env import AsyncBrowserEnv
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.reports import StepResult
@@ -20,22 +25,28 @@ DEADLINE = 3600.0
 
 
 class LoggedEnv(AsyncBrowserEnv):
-    """`AsyncBrowserEnv` for one episode, each action on the page an attempt. What a step returns is the same.
+    """`AsyncBrowserEnv`, each action on the page an attempt. What a step returns is the same.
 
     Replies that are no action, and actions that are said and not done (`finish`, `message`), are no attempts.
 
     Args:
         args: as for `AsyncBrowserEnv`.
-        log: where attempts are told. It is closed by whoever made it, with what came of the episode.
-        trace_id: of the episode.
+        log: where the attempts of one episode are told. It is closed by whoever made it, with what came of the episode.
+            Without one, `begin_log` begins one for each episode, in files where `CLAW_LOG_DIR` says.
+        trace_id: of that episode.
         options: as for `AsyncBrowserEnv`.
     """
 
-    def __init__(self, *args: Any, log: AttemptLog, trace_id: str, **options: Any) -> None:
+    def __init__(self, *args: Any, log: AttemptLog | None = None, trace_id: str | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
         bare = SimpleNamespace(core=self.core, step=super().step)
         self._provider = PlaywrightProvider(cast(AsyncBrowserEnv, bare))
         self._router = Router([self._provider], policy=Policy(deadline=DEADLINE), log=log, trace_id=trace_id)
+        self.begins_logs = log is None
+
+    def log_to(self, log: FileLog) -> None:
+        """Tell the next episode's attempts to a log."""
+        self._router.begin(log=log, trace_id=log.trace_id)
 
     async def step(self, action: Any) -> StepResult:
         """As `AsyncBrowserEnv.step`."""
@@ -52,3 +63,21 @@ class LoggedEnv(AsyncBrowserEnv):
         if self._provider.last is None:  # it never came to the step
             return await super().step(action)
         return self._provider.last
+
+
+async def begin_log(env: AsyncBrowserEnv) -> FileLog | None:
+    """Begin the log of an environment's next episode; None if it logs nothing, or to a log that was given.
+
+    Raises:
+        OSError: the log's folder can't be made.
+    """
+    if not isinstance(env, LoggedEnv) or not env.begins_logs:
+        return None
+    log = await asyncio.to_thread(FileLog, secrets.token_hex(6))
+    env.log_to(log)
+    return log
+
+
+def env_class() -> type[AsyncBrowserEnv]:
+    """Return the class of environments whose attempts are logged where `CLAW_LOG_DIR` is set."""
+    return LoggedEnv if os.environ.get(VARIABLE) else AsyncBrowserEnv

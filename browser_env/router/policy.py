@@ -22,7 +22,7 @@ REACTIONS: Mapping[ErrorType, Reaction] = {
 """Reactions to kinds of failures; any other kind is tried again."""
 
 RETRIES: Mapping[str, int] = {"webview": 0}
-"""Retries of a provider in a request; any other one has `Policy.retries`."""
+"""Retries of a provider in a request or step; any other one has `Policy.retries`."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,15 @@ class Policy:
     """How calls are routed."""
 
     retries: int = 1
-    """How often the model may try a provider again in a request before another one is asked."""
+    """How often the model may try a provider again in a request or step, whatever it calls, before another one is
+    asked."""
     retries_of: Mapping[str, int] = field(default_factory=lambda: dict(RETRIES))
     """The same for single providers, by name."""
     reactions: Mapping[ErrorType, Reaction] = field(default_factory=lambda: dict(REACTIONS))
     """By kind of failure; `retry` for any other."""
     scope: Literal["request", "step"] = "request"
-    """For how long failures are counted, and a provider that failed too often stays disabled."""
+    """For how long failures are counted, and a provider that failed too often stays disabled: until the next
+    `Router.begin`, or for the calls of one `step_id`. A call without one is a step, together with its repetition."""
     deadline: float = 60.0
     """Seconds for an attempt; longer than a step of the environment may take, whose own limit says more."""
 

@@ -102,6 +102,9 @@ class Provider(ABC):
 
         Args:
             url: the last one that is known; empty if none is.
+
+        Raises:
+            ProviderError: it can't be started again here. Of type `crashed`: the run ends with the page.
         """
         return None
 

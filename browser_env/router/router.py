@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
@@ -52,8 +53,10 @@ class CallFailed(Exception):
 class _Scope:
     """What is known of the providers in one request or step."""
 
-    failures: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Of a provider's call, in a row."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """By provider."""
+    repeats: dict[str, str] = field(default_factory=dict)
+    """By provider: the call that the model was told to make once more, until it is made."""
     disabled: set[str] = field(default_factory=set)
 
 
@@ -94,16 +97,21 @@ class Router:
         self.log = log
         self.trace_id = trace_id or _new_id()
         self._scopes: dict[str, _Scope] = {}
+        self._unfinished: dict[str, str] = {}
+        """Steps that the router has named and whose call is to be made once more, by that call."""
+        self._pictures: dict[str, tuple[str, Evidence]] = {}
+        """By provider: the id of its last attempt with a picture, and the evidence."""
         return self.trace_id
 
-    def end(self, decision: str) -> None:
+    def end(self, decision: str, reason: str = "") -> None:
         """End the request.
 
         Args:
             decision: what came of it, in the words of `browser_env.outcome`.
+            reason: why, where the attempts don't say.
         """
         if self.log is not None:
-            self.log.close(decision)
+            self.log.close(decision, *filter(None, [reason]))
             self.log = None
 
     async def close(self) -> None:
@@ -138,22 +146,29 @@ class Router:
 
         Args:
             arguments: which call, and what it takes.
-            step_id: of the step that it belongs to; a step of its own by default.
+            step_id: of the step that it belongs to. By default the call is a step of its own; where the policy counts
+                by step, together with its repetition.
 
         Raises:
             CallFailed: no provider did it, or the model is to decide what happens now.
         """
         async with self._one_at_a_time:
-            step = step_id or _new_id()
-            scope = self._scopes.setdefault(step if self.policy.scope == "step" else "", _Scope())
+            if self.policy.scope == "request":
+                return await self._routed(arguments, step_id or _new_id(), self._scopes.setdefault("", _Scope()))
+            step = step_id or self._unfinished.pop(arguments.call, None) or _new_id()
+            scope = self._scopes.setdefault(step, _Scope())
             try:
                 return await self._routed(arguments, step, scope)
             finally:
-                if self.policy.scope == "step" and step_id is None:
-                    self._scopes.pop(step, None)
+                if step_id is None and scope.repeats:
+                    self._unfinished[arguments.call] = step
+                elif step_id is None:
+                    del self._scopes[step]
 
     async def _routed(self, arguments: Arguments, step: str, scope: _Scope) -> Result:
         order = [provider for provider in self.providers if provider.name not in scope.disabled]
+        if not arguments.portable and self._seen_by in order:
+            order = order[order.index(self._seen_by) :]  # whose numbers they are
         before: tuple[Provider, Failure] | None = None
         for provider, other in zip(order, [*order[1:], None], strict=True):
             self._check_numbers(provider, arguments, before)
@@ -166,7 +181,8 @@ class Router:
                 failure = self._react(attempt, error.failure, scope, other)
                 before = (provider, failure)
                 continue
-            scope.failures.pop((provider.name, arguments.call), None)
+            if scope.repeats.get(provider.name) == arguments.call:
+                del scope.repeats[provider.name]
             self._current, self._url = provider, result.url
             if arguments.call == "observe":
                 self._seen_by = provider
@@ -180,15 +196,16 @@ class Router:
             CallFailed: the model is to be told.
         """
         name = attempt.provider
+        scope.repeats.pop(name, None)
         reaction = self.policy.reactions.get(failure.type, "retry")
         retries = self.policy.retries_for(name)
         if reaction == "tell":
             raise CallFailed(failure, name)
         if other is None:
             raise CallFailed(replace(failure, retryable=failure.retryable and retries > 0), name)
-        key = (name, attempt.action)
-        failed = scope.failures[key] = scope.failures.get(key, 0) + 1
-        if reaction == "retry" and failed <= retries:
+        scope.failures[name] += 1
+        if reaction == "retry" and scope.failures[name] <= retries:
+            scope.repeats[name] = attempt.action
             message = (
                 f"{name} failed ({failure.type}): {failure.message} Make the same call once more; "
                 f"if that fails too, {other.name} is asked instead."
@@ -214,7 +231,7 @@ class Router:
         logged = {} if self.log is None else loggable(arguments)
         return Attempt(
             self.trace_id, step, _new_id(), arguments.call, provider.name, logged,
-            retry_used=(provider.name, arguments.call) in scope.failures,
+            retry_used=scope.repeats.get(provider.name) == arguments.call,
             stagehand_disabled="stagehand" in scope.disabled,
         )  # fmt: skip
 
@@ -252,11 +269,14 @@ class Router:
                 if error.failure.type == "crashed":
                     error = await self._started_again(provider, error)
                 if log is not None:
-                    log.failed(attempt, took * 1000, error.failure, await self._evidence(provider, error))
+                    log.failed(attempt, took * 1000, error.failure, await self._evidence(provider, attempt, error))
                 raise error from raised
             if log is not None:
                 took = time.perf_counter() - start
-                log.succeeded(attempt, took * 1000, await self._evidence(provider, None))
+                evidence = await self._evidence(provider, attempt, None)
+                if result.status is not None:
+                    evidence = replace(evidence or Evidence(result.url), status=result.status)
+                log.succeeded(attempt, took * 1000, evidence)
             return result
         except asyncio.CancelledError:
             if log is not None:
@@ -275,6 +295,9 @@ class Router:
             async with asyncio.timeout(self.policy.deadline):
                 await provider.restart(self._url)
         except Exception as again:
+            if isinstance(again, ProviderError) and again.failure.type == "crashed":  # it ends with its page
+                message = f"{error.failure.message} {again.failure.message}"
+                return ProviderError("crashed", message, retryable=again.failure.retryable)
             why = f"{error.failure.message} It could not be started again: {reason(again)}"
             return ProviderError("unavailable", why)
         if provider is self._seen_by:
@@ -283,7 +306,7 @@ class Router:
         message = f"{error.failure.message} It was started again{where}; observe the page first."
         return ProviderError("crashed", message, retryable=error.failure.retryable)
 
-    async def _evidence(self, provider: Provider, error: ProviderError | None) -> Evidence | None:
+    async def _evidence(self, provider: Provider, attempt: Attempt, error: ProviderError | None) -> Evidence | None:
         """Collect what the log keeps of the page; one that doesn't say (`wanted`) keeps all."""
         failed = error is not None
         wanted = getattr(self.log, "wanted", None)
@@ -291,14 +314,25 @@ class Router:
         if not (screenshot or snapshot):
             return None
         if error is not None and error.failure.type in ("crashed", "unavailable"):
-            return Evidence(cut=("There was no page any more.",))
+            return self._before_crash(provider, screenshot=screenshot)
         try:
             async with asyncio.timeout(EVIDENCE_BOUND):
-                return await provider.evidence(
+                found = await provider.evidence(
                     failed=snapshot, nodes=error.nodes if error else (), screenshot=screenshot
                 )
         except Exception as lost:
             return Evidence(cut=(f"No evidence could be collected: {reason(lost)}",))
+        if found.screenshot is not None:
+            self._pictures[provider.name] = attempt.attempt_id, found
+        return found
+
+    def _before_crash(self, provider: Provider, *, screenshot: bool) -> Evidence:
+        """Return the last picture that was taken, for an attempt whose page is gone."""
+        gone = "There was no page any more"
+        if not screenshot or provider.name not in self._pictures:
+            return Evidence(cut=(f"{gone}.",))
+        id, seen = self._pictures[provider.name]
+        return Evidence(seen.url, screenshot=seen.screenshot, cut=(f"{gone}: the picture is that of attempt {id}.",))
 
 
 def loggable(arguments: Arguments) -> dict[str, Any]:

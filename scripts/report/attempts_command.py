@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
+from datetime import UTC
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from selfsurf.scripts.report.attempts import FORMAT, figures
 from selfsurf.scripts.report.attempts_report import report
 from selfsurf.scripts.report.gate import judge, read_thresholds
 from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.moments import Since, moment
 
 CANT_TELL = 3
 """Exit code of a gate that too few attempts pass."""
@@ -27,21 +28,16 @@ class Settings(Arguments):
     )
     out: Path = Path("docs", "ops", "browser-automation-report.md")
     """The report; its figures go beside it, with the ending .json."""
-    since: str = ""
-    """First day that counts, such as 2026-11-25; all if not given."""
+    since: Since = ""
+    """First day that counts, such as 2026-11-25, or a duration, such as 7d; all days if not given."""
+    candidates: Path = Path("candidates.toml")
+    """File of `selfsurf sample`, if it is there: the report counts what was sampled and what was left out, and why."""
     baseline: Path | None = None
     """Figures (.json) of an earlier report to compare with."""
     gate: bool = False
     """Fail where a provider's success fell, or a new type of error came up; needs --baseline."""
     thresholds: Path | None = None
     """TOML file of what the gate fails by; by default 10% of the success, 5% of the attempts, 20 attempts at least."""
-
-    @field_validator("since")
-    @classmethod
-    def _a_day(cls, value: str) -> str:
-        if value and not re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
-            raise ValueError(f"a day is written as 2026-11-25, not {value!r}.")
-        return value
 
 
 @command
@@ -69,7 +65,8 @@ def main(settings: Settings) -> int:
         limits = read_thresholds(settings.thresholds)
     except ValueError as error:
         raise typer.BadParameter(f"--thresholds: {error}") from None
-    now = figures(folder, settings.since)
+    since = moment(settings.since).astimezone(UTC).date().isoformat() if settings.since else ""
+    now = figures(folder, since) | {"sampling": _sampling(settings.candidates)}
     findings = judge(now, before, limits) if before is not None and settings.gate else []
     data = settings.out.with_suffix(".json")
     settings.out.parent.mkdir(parents=True, exist_ok=True)
@@ -89,6 +86,19 @@ def main(settings: Settings) -> int:
         print("can't tell: there are no attempts, now or in the baseline.") if not settings.as_json else None
         return CANT_TELL
     return 1 if "failed" in verdicts else CANT_TELL if "can't tell" in verdicts else 0
+
+
+def _sampling(path: Path) -> dict[str, Any] | None:
+    """Return what `selfsurf sample` has counted, None where it has not run."""
+    if not path.exists():
+        return None
+    from selfsurf.browser_env.goal.spec import SpecError
+    from selfsurf.scripts.suite.sampled import read_samples
+
+    try:
+        return read_samples(path).counts(str(path))
+    except SpecError as error:
+        raise typer.BadParameter(f"--candidates: {error}") from None
 
 
 def _baseline(path: Path) -> dict[str, Any]:

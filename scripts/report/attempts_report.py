@@ -37,6 +37,8 @@ def report(now: Mapping[str, Any], before: Mapping[str, Any] | None, findings: S
         ]
     if findings:
         lines += ["## Gate", "", *(f"- **{one.verdict}** {one.provider}: {_plain(one.why)}" for one in findings), ""]
+    if sampling := now.get("sampling"):
+        lines += _sampled(sampling)
     if not (attempts or any(one["unfinished"] for one in now["providers"].values())):
         return "\n".join([*lines, "Nothing was attempted.", ""])
     lines += [
@@ -72,6 +74,21 @@ def report(now: Mapping[str, Any], before: Mapping[str, Any] | None, findings: S
     lines += ["", "## Worst examples", ""]
     lines += [_example(one, out) for one in now["worst"]] or ["None failed."]
     return "\n".join([*lines, ""])
+
+
+def _sampled(sampling: Mapping[str, Any]) -> list[str]:
+    """Return the section on real runs that were sampled."""
+    left_out = [f"- left out because {_plain(why)}: {number}" for why, number in sampling["left_out"].items()]
+    return [
+        "## Sampled runs",
+        "",
+        f"{count(sampling['runs'], 'run')} for goals of users' own, {sampling['solved']} of them judged solved, make "
+        f"{count(sampling['candidates'], 'candidate')} and {count(sampling['accepted'], 'accepted scenario')} "
+        f"(`{sampling['file']}`).",
+        "",
+        *left_out,
+        *([""] if left_out else []),
+    ]
 
 
 def _row(provider: str, action: str, one: Mapping[str, Any], old: Mapping[str, Any] | None) -> str:

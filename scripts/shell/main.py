@@ -214,10 +214,13 @@ def _open(tabs: Tabs, url: str) -> None:
         EnvError: there is no browser.
     """
     from selfsurf.browser_env import EnvError
+    from selfsurf.browser_env.observation import page_status
 
     if url and url != "about:blank":
         try:
-            tabs.look(url)
+            status = page_status(tabs.look(url)["events"])
+            if status is not None:
+                show_error(f"{url} was answered with {status}.")
             return
         except EnvError as error:
             show_error(str(error))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Task, runtime
+from selfsurf.browser_env import ActionError, EnvError, Observation, Task, runtime
 from selfsurf.browser_env.act.browse import full_url
+from selfsurf.browser_env.router.logged_env import env_class
 
 
 class Tabs:
@@ -18,7 +19,7 @@ class Tabs:
     def __init__(self, around: dict[str, Any]) -> None:
         self.task = Task()
         self.task.keeps_session = True
-        self.env = AsyncBrowserEnv(task=self.task, screenshot=True, **around)
+        self.env = env_class()(task=self.task, screenshot=True, **around)
         self.seen: Observation | None = None
         """The latest."""
         self._named: list[str] = []

@@ -121,7 +121,7 @@ async def _all(
             log = FileLog(trace, LogSettings(root=logs))
             router.begin(log=log, trace_id=trace)
             why = await _carried_out(router, page, address, got)
-            router.end(str(Outcome.FAILED if why else Outcome.SOLVED))
+            router.end(str(Outcome.FAILED if why else Outcome.SOLVED), why)
             log.flush()
             told(f"{provider.name}: {page.name}, seed {page.seed}: {why or 'solved'}")
             if why:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,11 +21,11 @@ from selfsurf.browser_env.goal.check import SuccessChecker
 from selfsurf.browser_env.goal.evidence import Evidence, evidence_of
 from selfsurf.browser_env.goal.spec import GoalSpec, SpecError, spec_of
 from selfsurf.browser_env.observe.outline import parse_outline
-from selfsurf.browser_env.record.episode import Episode, write_atomically
+from selfsurf.browser_env.record.episode import Episode, EpisodeError, write_atomically
 from selfsurf.browser_env.record.verdict import verdict_of
 from selfsurf.browser_env.safety.redaction import MASKS, masked
-from selfsurf.envs_registry import is_open
-from selfsurf.scripts.draft import as_toml
+from selfsurf.envs_registry import OPEN
+from selfsurf.scripts.draft import as_toml, toml_value
 from selfsurf.tasks.goal import GoalTask
 
 ALIKE = 0.8
@@ -62,56 +63,111 @@ class Candidate:
     runs: list[str] = field(default_factory=list)
     """Those that were counted, each by its episode's id and when it began."""
 
+    @property
+    def described(self) -> str:
+        """What tells candidates of one name apart: how often they ran, and what was done."""
+        done = ", ".join(each.partition(" ")[2] for each in self.alike if re.match(r"\d+ \S+", each))
+        return f"{self.episodes} episodes, {self.solved} solved ({done or 'nothing was done without an error'})"
+
 
 @dataclass
 class Sampled:
-    """What became of the episodes."""
+    """What a file of candidates holds."""
 
-    candidates: list[Candidate]
+    candidates: list[Candidate] = field(default_factory=list)
+    accepted: list[Candidate] = field(default_factory=list)
+    """Scenarios of the suite by now. They are kept so that runs like them are counted and don't come up again."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Runs that make no candidate, and why."""
     duplicates: int = 0
-    left_out: int = 0
-    """Episodes of tasks, which are scenarios already, and such without a goal, a page or an action."""
+    """Episodes of this call that were like others."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as plain data, and of what was left out the number by reason."""
+        return {**asdict(self), "left_out": len(self.left_out), "reasons": self.reasons}
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Number of runs that were left out, by reason."""
+        return dict(Counter(self.left_out.values()).most_common())
+
+    def counts(self, file: str) -> dict[str, Any]:
+        """Return how many runs, candidates and scenarios there are, for a report. `file`: where they come from."""
+        found = [*self.candidates, *self.accepted]
+        return {
+            "file": file, "runs": sum(one.episodes for one in found), "solved": sum(one.solved for one in found),
+            "candidates": len(self.candidates), "accepted": len(self.accepted), "left_out": self.reasons,
+        }  # fmt: skip
 
 
-def sample(episodes: Iterable[Episode], known: Sequence[Candidate] = ()) -> Sampled:
-    """Make candidates of real runs, besides those that are known.
+class _LeftOut(Exception):
+    """An episode makes no candidate; the text says why."""
 
-    Raises:
-        EpisodeError: one can't be read.
+
+def sample(folders: Iterable[Path], known: Sampled, since: float = 0.0) -> Sampled:
+    """Add candidates of real runs to those that are known.
+
+    Args:
+        folders: of episodes.
+        known: changed and returned.
+        since: Unix seconds; episodes that ended before are passed over.
     """
-    found = Sampled(list(known))
-    counted = {run for one in known for run in one.runs}
-    for episode in episodes:
-        one = _candidate(episode)
-        if one is None:
-            found.left_out += 1
+    known.duplicates = 0
+    counted = {run for one in (*known.candidates, *known.accepted) for run in one.runs}
+    for folder in folders:
+        run = str(folder)
+        try:
+            episode = Episode(folder)
+            if episode.meta["outcome"] != "running" and (episode.meta["ended"] or 0) < since:
+                continue
+            run = f"{episode.meta['episode_id']} {episode.meta['started']}"
+            one = _candidate(episode, run)
+        except _LeftOut as why:
+            known.left_out[run] = str(why)
             continue
-        if counted & {*one.runs}:
-            found.duplicates += 1
+        except EpisodeError:
+            known.left_out[run] = "it can't be read"
             continue
-        counted.update(one.runs)
-        like = max(found.candidates, key=lambda each: _likeness(each, one), default=None)
+        for key in (run, str(folder)):
+            known.left_out.pop(key, None)
+        if run in counted:
+            known.duplicates += 1
+            continue
+        counted.add(run)
+        like = max((*known.candidates, *known.accepted), key=lambda each: _likeness(each, one), default=None)
         if like is None or _likeness(like, one) < ALIKE:
-            found.candidates.append(one)
+            known.candidates.append(one)
             continue
-        found.duplicates += 1
+        known.duplicates += 1
         like.episodes += 1
         if one.solved and not like.solved and like.criteria == _asked(like.goal):  # else a person has corrected them
             like.criteria = one.criteria
         like.solved += one.solved
         like.runs += one.runs
-    return found
+    return known
 
 
-def _candidate(episode: Episode) -> Candidate | None:
-    steps = list(episode.steps())
+def _candidate(episode: Episode, run: str) -> Candidate:
+    """Make a candidate of one run.
+
+    Raises:
+        _LeftOut: it makes none.
+        EpisodeError: the episode can't be read.
+    """
+    if not _own_goal(episode.meta["env_id"]):
+        raise _LeftOut("it is of a task")
+    if episode.meta["outcome"] == "running":
+        raise _LeftOut("it has not ended")
     goal = " ".join(masked(episode.meta["goal"]).split())
-    if not goal or not steps or not _own_goal(episode.meta["env_id"]):
-        return None
+    if not goal:
+        raise _LeftOut("it has no goal")
+    steps = list(episode.steps())
+    if not steps:
+        raise _LeftOut("nothing was done in it")
     address = episode.meta["url"] or steps[0]["observation"]["url"]
     start = masked(str(address).partition("#")[0].partition("?")[0])
     if not start.startswith(("http://", "https://")):
-        return None
+        raise _LeftOut("it did not start on a web page")
     verdict = verdict_of(episode)
     solved = verdict is not None and verdict.solved
     words = sorted({word.casefold() for word in re.findall(r"\w+", goal)})
@@ -120,9 +176,8 @@ def _candidate(episode: Episode) -> Candidate | None:
     name = f"{slug}-{hashlib.sha256(f'{start} {goal}'.encode()).hexdigest()[:4]}"
     criteria = _criteria(episode, goal) if solved else []
     return Candidate(
-        name, goal, start, criteria or _asked(goal), solved=int(solved), alike=[start, *words, *done],
-        runs=[f"{episode.meta['episode_id']} {episode.meta['started']}"],
-    )  # fmt: skip
+        name, goal, start, criteria or _asked(goal), solved=int(solved), alike=[start, *words, *done], runs=[run]
+    )
 
 
 def _asked(goal: str) -> list[dict[str, Any]]:
@@ -132,7 +187,7 @@ def _asked(goal: str) -> list[dict[str, Any]]:
 
 def _own_goal(env_id: str) -> bool:
     """Is it for a goal of the user's own, rather than a task that is a scenario already?"""
-    return is_open(env_id) or env_id.partition("?")[0] == class_name(GoalTask)
+    return env_id.partition("?")[0] in (OPEN, class_name(GoalTask))
 
 
 def _done(step: Mapping[str, Any]) -> str:
@@ -170,34 +225,54 @@ def _likeness(one: Candidate, other: Candidate) -> float:
     return len(ones & others) / len(ones | others) if one.start == other.start else 0.0
 
 
-def write_candidates(path: Path, candidates: Sequence[Candidate]) -> None:
-    """Write candidates for a person to read, a table each."""
+def by_handle(candidates: Sequence[Candidate]) -> dict[str, Candidate]:
+    """Return candidates by what `--accept` takes: the name, or of several with one name `NAME#1`, `NAME#2`."""
+    names, seen, handles = Counter(one.name for one in candidates), Counter[str](), {}
+    for one in candidates:
+        seen[one.name] += 1
+        handles[one.name if names[one.name] == 1 else f"{one.name}#{seen[one.name]}"] = one
+    return handles
+
+
+def write_samples(path: Path, sampled: Sampled) -> None:
+    """Write candidates for a person to read, a table each; then what is only kept to compare with."""
     head = "# Scenarios sampled from real runs. Read and correct each, then: selfsurf sample --accept NAME"
-    tables = [f"[[candidates]]\n{as_toml(asdict(one))}" for one in candidates]
+    tables = [f"[[candidates]]\n{as_toml(asdict(one))}" for one in sampled.candidates]
+    tables += [f"[[accepted]]\n{as_toml(asdict(one))}" for one in sampled.accepted]
+    if sampled.left_out:
+        lines = [f"{toml_value(run)} = {toml_value(why)}" for run, why in sampled.left_out.items()]
+        tables.append("\n".join(["[left_out]", *lines]))
     write_atomically(path, "\n\n".join([head, *tables]) + "\n")
 
 
-def read_candidates(path: Path) -> list[Candidate]:
-    """Read what `write_candidates` wrote, as a person may have changed it; a file that is not there has none.
+def read_samples(path: Path) -> Sampled:
+    """Read what `write_samples` wrote, as a person may have changed it; a file that is not there has none.
 
     Raises:
         SpecError: it has something else.
     """
     if not path.exists():
-        return []
+        return Sampled()
     try:
-        return [Candidate(**one) for one in tomllib.loads(path.read_text(encoding="utf8")).get("candidates", ())]
-    except (OSError, ValueError, TypeError) as error:
+        data = tomllib.loads(path.read_text(encoding="utf8"))
+        candidates, accepted = ([Candidate(**one) for one in data.get(key, ())] for key in ("candidates", "accepted"))
+        return Sampled(candidates, accepted, {str(run): str(why) for run, why in data.get("left_out", {}).items()})
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise SpecError(f"{path} does not hold candidates: {error}.") from None
 
 
-def accept(candidates: Iterable[Candidate], folder: Path) -> list[Path]:
+def accept(candidates: Mapping[str, Candidate], folder: Path) -> list[Path]:
     """Make candidates scenarios of the suite in a folder, all or none; return their specifications' files.
+
+    Args:
+        candidates: by their handles (`by_handle`), which name the files.
+        folder: of the suite.
 
     Raises:
         SpecError: one can't be a specification, has something masked in it, or there is one of its name.
     """
-    texts = {folder / f"{one.name}.toml": _accepted(one, folder) for one in candidates}
+    paths = {handle: folder / f"{handle.replace('#', '-')}.toml" for handle in candidates}
+    texts = {paths[handle]: _accepted(one, paths[handle]) for handle, one in candidates.items()}
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
         write_atomically(path, text)
@@ -207,13 +282,12 @@ def accept(candidates: Iterable[Candidate], folder: Path) -> list[Path]:
     return list(texts)
 
 
-def _accepted(candidate: Candidate, folder: Path) -> str:
-    """Return a candidate's specification as TOML, if it can be accepted."""
+def _accepted(candidate: Candidate, path: Path) -> str:
+    """Return the specification of a candidate that can be accepted, as TOML."""
     data = {"goal": candidate.goal, "start": candidate.start, "criteria": candidate.criteria}
     spec_of(data, candidate.name)
     if left := [mask for mask in MASKS if mask in json.dumps(data)]:
         raise SpecError(f"{candidate.name} has {left[0]} in it: write something that may be used in its place.")
-    path = folder / f"{candidate.name}.toml"
     if path.exists():
         raise SpecError(f"{path} is there already; give the candidate another name.")
     return as_toml(data) + "\n"

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from selfsurf.agents.play import Step
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.observation import Observation, page_status
 from selfsurf.browser_env.text import visible
 
 OUTLINE_LINES = 12
@@ -34,6 +34,8 @@ class State:
     """What is being done now."""
     step: int = 0
     url: str = ""
+    status: int | None = None
+    """HTTP status of the page, where it is an error."""
     title: str = ""
     outline: str = ""
     action: str = ""
@@ -54,6 +56,7 @@ class State:
         """Take over the page."""
         self.goal = observation["goal"]
         self.url, self.title, self.outline = observation["url"], observation["title"], observation["dom"]
+        self.status = page_status(observation["events"], self.status)
 
     def take(self, step: Step) -> None:
         """Take over a step."""
@@ -97,6 +100,9 @@ class View:
         """Something else is being done now."""
         self.state.stage = text
 
+    def opened(self) -> None:
+        """The start page is there."""
+
     def stepped(self) -> None:
         """A step has been taken."""
 
@@ -113,6 +119,11 @@ class Lines(View):
         if text != self.state.stage and self.state.step == 0:
             self._say(f"{text} ...")
         super().stage(text)
+
+    def opened(self) -> None:
+        """Say that the start page was answered with an error, if it was."""
+        if self.state.status is not None:
+            self._say(f"The start page was answered with {self.state.status}: {self.state.url}")
 
     def stepped(self) -> None:
         """Say what was done and what came of it."""
@@ -179,7 +190,8 @@ def panel(state: State) -> RenderableType:
 
 
 def _page(state: State) -> str:
-    return f'{state.url} "{state.title}"' if state.title else state.url
+    url = state.url if state.status is None else f"{state.url} ({state.status})"
+    return f'{url} "{state.title}"' if state.title else url
 
 
 def _cost(state: State) -> str:

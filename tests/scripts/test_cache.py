@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -15,8 +20,9 @@ from selfsurf.browser_env.safety.redaction import masked
 from selfsurf.envs_registry.suites import load_suite
 from selfsurf.scripts.agents.healing import wrong_actions
 from selfsurf.scripts.cli import app
-from selfsurf.scripts.suite.sampled import Candidate, write_candidates
+from selfsurf.scripts.suite.sampled import Candidate, Sampled, read_samples, write_samples
 from selfsurf.tasks.goal import GoalTask
+from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
 
 SPEC = """
 goal = "Subscribe ada@moreau.test to the letter."
@@ -93,6 +99,82 @@ def test_real_runs_become_a_suite_that_a_person_has_read(tmp_path: Path) -> None
     assert read_spec(into / f"{one['name']}.toml").criteria[0].text == "Welcome, reader"
     assert "[[candidates]]" not in out.read_text()
 
+    copied(tmp_path / "runs" / "2", "3")  # the next night
+    said = json.loads(selfsurf("sample", tmp_path / "runs", "--out", out, "--json").stdout)
+    assert (said["candidates"], said["duplicates"], said["accepted"][0]["episodes"]) == ([], 3, 3)
+
+
+def test_runs_for_goals_by_run_and_shell_are_sampled_and_the_rest_is_counted(
+    tmp_path: Path,
+    loopback: Callable[..., Any],  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "agent.py").write_text(AGENT)
+    page = b"<button onclick=\"document.body.append('Bought')\">Buy</button>"
+    url = loopback(lambda request: page).url
+    given = ("--agent", f"{tmp_path}/agent.py:Presser", "--max-steps", "1", "--url", f"{url}/shop")
+    for number in (1, 2):
+        ran = selfsurf("run", "--goal", "Buy it.", *given, "--out", tmp_path / "runs" / str(number), "--json")
+        assert json.loads(ran.stdout)["steps"] == 1, ran.output
+    shell = [sys.executable, "-m", "selfsurf.scripts.cli", "shell", "--json", *given]
+    subprocess.run(
+        [*shell, "--session", tmp_path / "runs" / "shell"], input="Have a look.\n", text=True, check=True, timeout=100
+    )
+    task = ("run", "--task", "MiniWoB/click-test-v0", "--agent", "oracle", "--out", tmp_path / "runs" / "task")
+    assert selfsurf(*task).exit_code == 0
+    copied(tmp_path / "runs" / "1", "cut off", outcome="running")
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "episode.json").write_text("{")
+
+    out = tmp_path / "candidates.toml"
+    sample = ("sample", tmp_path / "runs", "--out", out, "--json")
+    said = json.loads(selfsurf(*sample).stdout)
+    reasons = {"it is of a task": 1, "it has not ended": 1, "it can't be read": 1}
+    assert {one["goal"]: one["episodes"] for one in said["candidates"]} == {"Buy it.": 2, "Have a look.": 1}
+    assert {one["start"] for one in said["candidates"]} == {f"{url}/shop"}
+    assert (said["left_out"], said["reasons"]) == (3, reasons)
+    again = json.loads(selfsurf(*sample).stdout)
+    assert (again["candidates"], again["left_out"]) == (said["candidates"], 3)
+
+    logged = ("run", "--goal", "Buy it.", *given, "--logs", tmp_path / "logs", "--out", tmp_path / "runs" / "logged")
+    selfsurf(*logged)
+    monkeypatch.chdir(tmp_path)
+    report = json.loads(selfsurf("report", "logs", "--out", "report.md", "--since", "1d", "--json").stdout)
+    assert report["sampling"] | {"file": ""} == {
+        "file": "", "runs": 3, "solved": 0, "candidates": 2, "accepted": 0, "left_out": reasons
+    }  # fmt: skip
+    assert "left out because it is of a task: 1" in (tmp_path / "report.md").read_text()
+
+
+def test_only_episodes_that_ended_since_a_moment_are_sampled(tmp_path: Path) -> None:
+    old = subscribed(tmp_path)
+    copied(old, "2", ended=time.time() - 3 * 86400, goal="Something else.")
+
+    def goals(since: str) -> list[str]:
+        said = selfsurf("sample", tmp_path / "runs", "--out", tmp_path / f"{since}.toml", "--since", since, "--json")
+        return [one["goal"] for one in json.loads(said.stdout)["candidates"]]
+
+    assert goals("2d") == ["Subscribe <email> to the letter."]
+    assert len(goals("5d")) == len(goals("2026-01-01")) == len(goals("2026-01-01T04:00+02:00")) == 2
+    assert goals("2126-01-01") == []
+    refused = selfsurf("sample", tmp_path / "runs", "--since", "yesterday")
+    assert (refused.exit_code, "36h" in refused.output) == (2, True)
+
+
+def test_of_candidates_with_one_name_each_can_be_accepted(tmp_path: Path) -> None:
+    out, into = tmp_path / "candidates.toml", tmp_path / "scenarios"
+    one = Candidate("look", "Look.", "https://letter.test/", [{"text": "Welcome"}], alike=["look", "0 click link A"])
+    write_samples(out, Sampled([one, replace(one, criteria=[{"text": "Hello"}], alike=["look", "0 click link B"])]))
+    accept = ("sample", "--out", out, "--into", into, "--accept")
+    asked = selfsurf(*accept, "look")
+    assert (asked.exit_code, into.exists()) == (2, False)
+    assert all(text in asked.output for text in ("look#1", "click link A", "look#2", "click link B"))
+    assert selfsurf(*accept, "look#2").exit_code == 0
+    assert read_spec(into / "look-2.toml").criteria[0].text == "Hello"
+    assert [one.criteria for one in read_samples(out).candidates] == [[{"text": "Welcome"}]]
+    assert selfsurf(*accept, "look").exit_code == 0
+    assert read_spec(into / "look.toml").criteria[0].text == "Welcome"
+
 
 def test_what_a_person_has_corrected_stays_and_a_run_counts_once(tmp_path: Path) -> None:
     solved, out = subscribed(tmp_path), tmp_path / "candidates.toml"
@@ -111,10 +193,17 @@ def test_what_a_person_has_corrected_stays_and_a_run_counts_once(tmp_path: Path)
     assert sampled(tmp_path / "runs") == (2, 1, [{"question": "Is she welcome?"}])
 
 
+def test_a_file_of_candidates_holds_any_text(tmp_path: Path) -> None:
+    goal = 'Press "😀"\x7f\t\\ und grüße.'
+    one = Candidate("press", goal, "https://letter.test/", [{"text": goal}])
+    write_samples(tmp_path / "out.toml", Sampled([one], left_out={"run 😀": "it has no goal"}))
+    assert read_samples(tmp_path / "out.toml") == Sampled([one], left_out={"run 😀": "it has no goal"})
+
+
 def test_of_several_candidates_all_are_accepted_or_none(tmp_path: Path) -> None:
     out, into = tmp_path / "candidates.toml", tmp_path / "scenarios"
     good = Candidate("good", "Look.", "https://letter.test/", [{"text": "Welcome"}])
-    write_candidates(out, [good, replace(good, name="masked", goal="Mail <email>.")])
+    write_samples(out, Sampled([good, replace(good, name="masked", goal="Mail <email>.")]))
     accept = ("sample", "--accept", "good", "--accept", "masked", "--out", out, "--into", into)
     refused = selfsurf(*accept)
     assert (refused.exit_code, "<email>" in refused.output, into.exists()) == (2, True, False)

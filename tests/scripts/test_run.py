@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ from typer.testing import CliRunner, Result
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.terminal import live
 from selfsurf.scripts.terminal.interrupts import Interrupts
+from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
 from tests.processes import browsers, descendants, gone, until
 
 PAGE = "data:text/html,<title>Shop</title><h1>Welcome</h1><button>Buy</button>"
@@ -183,6 +185,76 @@ def test_what_it_does_to_the_page_is_logged_as_attempts_under_the_episodes_id(ru
     assert (start["outcome"], success["outcome"], success["url"]) == ("start", "success", meta["final"]["url"])
     assert start["arguments"]["action"] == {"action": "click", "id": steps[0]["actions"][0]["id"]}
     assert (folder / success["artifacts"][0]).stat().st_size > 500
+
+
+def test_the_log_says_why_a_start_page_could_not_be_opened(run: Any, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    address = ("--goal", "Look.", "--url", f"http://127.0.0.1:{port}/", "--agent", "random")
+    _, meta, _ = run(*address, "--logs", str(tmp_path / "logs"))
+    (folder,) = (tmp_path / "logs").glob("browser-automation/*/*")
+    until(lambda: (folder / "summary.json").exists(), 10)
+    summary = json.loads((folder / "summary.json").read_text())
+    assert (summary["traceId"], summary["decision"], summary["attempts"]) == (meta["traceId"], "env_error", 0)
+    assert "REFUSED" in summary["reason"]
+    assert "REFUSED" in meta["outcome_detail"]
+
+
+def test_a_page_answered_with_an_error_says_so_everywhere(
+    run: Any,
+    tmp_path: Path,
+    loopback: Callable[..., Any],  # noqa: F811
+) -> None:
+    url = loopback(lambda request: (int(request.path[1:]), {}, b"<title>Sorry</title>No.")).url
+    script = json.dumps([{"action": "navigate", "url": f"{url}/500"}, {"action": "navigate", "url": f"{url}/200"}])
+    given = ("--agent", "scripted", "--set", f"actions={script}", "--logs", str(tmp_path / "logs"))
+    result, _, _ = run("--goal", "Look.", "--url", f"{url}/404", *given, "--max-steps", "2")
+    assert f"The start page was answered with 404: {url}/404" in result.stderr
+    assert f'{url}/500 (500) "Sorry"' in result.stderr
+    assert f'{url}/200 "Sorry"' in result.stderr
+    assert result.stdout.startswith("timeout. The start page was answered with 404.")
+    (folder,) = (tmp_path / "logs").glob("browser-automation/*/*")
+    until(lambda: (folder / "summary.json").exists(), 10)
+    lines = [json.loads(line) for line in (folder / "attempt.jsonl").read_text().splitlines()]
+    ends = [(line["outcome"], line.get("status")) for line in lines if line["outcome"] != "start"]
+    assert ends == [("success", 500), ("success", None)]
+    shutil.rmtree(tmp_path / "episode")
+    said = json.loads(run("--goal", "Look.", "--url", f"{url}/404", *given, "--json")[0].stdout)
+    assert (said["start_status"], said["max_steps"]) == (404, 10)
+
+
+OWN_TASK = """
+from selfsurf.browser_env import Score, Task
+
+class Shop(Task):
+    goal = "Buy it."
+    start_must_succeed = True
+
+    async def score(self, page, episode):
+        return Score(0.0, details={"reason": "Nothing is in the basket."})
+"""
+
+
+def test_the_tasks_reason_and_the_limit_that_it_does_not_set_are_said(
+    run: Any,
+    tmp_path: Path,
+    loopback: Callable[..., Any],  # noqa: F811
+) -> None:
+    url = loopback(lambda request: (500 if request.path == "/down" else 200, {}, b"<button>Buy</button>")).url
+    (tmp_path / "shop.py").write_text(OWN_TASK)
+    script = ("--agent", "scripted", "--set", f"actions={json.dumps([{'action': 'wait', 'ms': 1}] * 10)}")
+    task = f"{tmp_path}/shop.py:Shop?start_url={url}/"
+    result, _, steps = run("--task", task, *script)
+    assert len(steps) == 10
+    first, *more, _ = result.stdout.splitlines()
+    limit = "The limit of 10 steps was reached, since the task sets no limit: --max-steps sets another."
+    assert (first, more) == ("timeout.", ["Nothing is in the basket.", limit])
+    shutil.rmtree(tmp_path / "episode")
+    said = json.loads(run("--task", task, *script, "--max-steps", "1", "--json")[0].stdout)
+    assert (said["reason"], said["max_steps"]) == ("Nothing is in the basket.", 1)
+    shutil.rmtree(tmp_path / "episode")
+    _, meta, _ = run("--task", f"{task}down", *script)
+    assert (meta["outcome"], "the server answered with 500" in meta["outcome_detail"]) == ("env_error", True)
 
 
 def test_the_step_limit_ends_it(run: Any) -> None:

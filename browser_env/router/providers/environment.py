@@ -10,7 +10,7 @@ from selfsurf.browser_env.actions import Action, AskUser, Finish, Infeasible, Me
 from selfsurf.browser_env.attempts.attempt import ErrorType, Evidence
 from selfsurf.browser_env.env import AsyncBrowserEnv
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
-from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.observation import Observation, page_status
 from selfsurf.browser_env.observe.find import AROUND, MOST, as_outline
 from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.outcome import Outcome
@@ -93,7 +93,7 @@ class EnvironmentProvider(Provider):
         """As `Provider.navigate`, within what the environment's `Safety` allows."""
         await self._started(anew=True)
         seen = await self._step(Navigate(url=arguments.url))
-        return NavigateResult(url=seen["url"], title=seen["title"])
+        return NavigateResult(url=seen["url"], title=seen["title"], status=page_status(seen["events"]))
 
     async def act(self, arguments: ActArguments) -> ActResult:
         """As `Provider.act`: one step."""
@@ -109,8 +109,9 @@ class EnvironmentProvider(Provider):
             raise ProviderError("invalid_arguments", f"The action {action.name} is not one on a page.")
         seen = await self._step(action)
         return ActResult.model_construct(
-            url=seen["url"], title=visible(seen["title"]), done=seen["last_action"], events=seen["events"]
-        )
+            url=seen["url"], title=visible(seen["title"]), status=page_status(seen["events"]),
+            done=seen["last_action"], events=seen["events"],
+        )  # fmt: skip
 
     async def extract(self, arguments: ExtractArguments) -> ExtractResult:
         """As `Provider.extract`: the model is given the outline."""
@@ -180,9 +181,11 @@ class EnvironmentProvider(Provider):
             return None
 
     async def restart(self, url: str) -> None:
-        """As `Provider.restart`. An environment that was handed in is reset by whoever resets it."""
+        """As `Provider.restart`. An environment that was handed in is reset by whoever resets it: its run has ended."""
         self._ready = False
-        if self._own and self._env is not None:
+        if not self._own:
+            raise ProviderError("crashed", "The run ends with it.", retryable=False)
+        if self._env is not None:
             env = await self._started()
             if url:
                 await env.step(Navigate(url=url))
@@ -211,8 +214,9 @@ class EnvironmentProvider(Provider):
             raise ProviderError("refused", f"A person is to decide first: {info['waiting']['text']}")
         if observation["last_error"]:
             id = getattr(action, "id", None)
-            kind = "refused" if terminated or truncated else env.core.failed_as or "unknown"
-            raise ProviderError(kind, observation["last_error"], nodes=() if id is None else (id,))
+            over, kind = terminated or truncated, env.core.failed_as or "unknown"
+            nodes = () if id is None else (id,)
+            raise ProviderError(kind, observation["last_error"], retryable=False if over else None, nodes=nodes)
         return observation
 
     async def _look(self) -> Observation:

@@ -28,8 +28,8 @@ class MemoryLog:
     def disabled(self, attempt, reason):
         self.events.append(("disabled", attempt, reason))
 
-    def close(self, decision):
-        self.events.append(("close", None, decision))
+    def close(self, decision, reason=""):
+        self.events.append(("close", None, f"{decision} {reason}".strip()))
 
     @property
     def told(self):

@@ -6,6 +6,7 @@ import numpy as np
 
 from selfsurf.browser_env import AsyncBrowserEnv
 from selfsurf.browser_env.router.logged_env import LoggedEnv
+from selfsurf.browser_env.session.runtime import runtime
 
 PAGE = "data:text/html,<button onclick=\"document.title='pressed'\">Go</button><button disabled>Later</button>"
 ACTIONS = [
@@ -46,3 +47,34 @@ def test_a_logged_step_is_the_bare_one_and_what_acts_on_the_page_is_an_attempt(l
     assert {one.trace_id for _, one, _ in log.events} == {"it"}
     failures = [more[1].type for what, _, more in log.events if what == "failure"]
     assert failures == ["blocked", "not_found", "refused"]
+
+
+def test_the_last_steps_failure_is_of_its_own_kind(log):
+    async def play():
+        async with LoggedEnv(PAGE, screenshot=False, log=log, trace_id="it", max_episode_steps=1) as env:
+            await env.reset(seed=0)
+            await env.step({"action": "click", "id": 77})
+            await env.step({"action": "click", "id": 1})
+
+    asyncio.run(play())
+    failures = [more[1] for what, _, more in log.events if what == "failure"]
+    assert [(one.type, one.retryable) for one in failures] == [("not_found", False), ("refused", False)]
+
+
+def test_a_crash_keeps_the_last_picture_and_says_that_the_run_has_ended(log):
+    async def play():
+        async with LoggedEnv(PAGE, screenshot=False, log=log, trace_id="it") as env:
+            await env.reset(seed=0)
+            await env.step({"action": "click", "id": 1})
+            session = env.core.session.active.protocol
+            crash = asyncio.run_coroutine_threadsafe(session.send("Page.crash"), runtime().loop)
+            *_, truncated, info = await env.step({"action": "click", "id": 1})
+            crash.cancel()
+            assert (truncated, info["outcome"]) == (True, "env_error")
+
+    asyncio.run(play())
+    (what, first, (_, seen)), (_, _, (_, failure, evidence)) = log.events[1], log.events[3]
+    assert (what, failure.type, failure.retryable) == ("success", "crashed", False)
+    assert failure.message.endswith("The run ends with it.")
+    assert evidence.screenshot == seen.screenshot
+    assert evidence.cut == (f"There was no page any more: the picture is that of attempt {first.attempt_id}.",)

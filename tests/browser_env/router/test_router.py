@@ -63,21 +63,55 @@ def test_first_failure_asks_for_one_retry_the_second_falls_back_for_the_rest_of_
     assert stagehand.at == "http://site.test/"  # another request
 
 
-def test_only_failures_of_a_call_in_a_row_disable_a_provider(log, scripted):
-    one = scripted("a", *(None, None, missing()) * 3, None, missing())
-    router = Router([one, scripted("b")], log=log)
+def test_a_request_has_one_retry_whatever_fails_and_whatever_works_in_between(log, scripted):
+    one, other = scripted("a", None, missing(), None, None, missing()), scripted("b")
+    router = Router([one, other], log=log)
 
     async def play():
-        for _ in range(3):
-            await router.navigate("http://site.test/")
-            await router.act("press Go")
-            assert "once more" in (await failure_of(router.act("press Stop"))).message
-        await router.observe()  # doesn't say that it can act
-        assert (await router.act("press Stop")).done == "it"
+        await router.navigate("http://site.test/")
+        assert "once more" in (await failure_of(router.act("press Stop"))).message
+        await router.observe()
+        await router.act("press Stop")  # the retry works
+        assert (await router.observe()).outline  # fails for the second time, so b does it
+        await router.navigate("http://site.test/2")
 
     asyncio.run(play())
-    assert log.told[-1] == "success b act"
-    assert log.told.count("disabled a act") == 1
+    assert log.told.count("disabled a observe") == 1
+    assert log.told[-1] == "success b navigate"
+    attempts = [attempt for what, attempt, _ in log.events if what == "start"]
+    assert [one.action for one in attempts if one.retry_used] == ["act"]
+
+
+def test_by_step_a_call_is_one_request_with_its_repetition(log, scripted):
+    one, other = scripted("a", missing(), None, missing(), missing("Still none."), missing()), scripted("b")
+    router = Router([one, other], policy=Policy(scope="step"), log=log)
+
+    async def play():
+        assert "once more" in (await failure_of(router.act("press Go"))).message
+        await router.observe()  # is no repetition
+        assert "b is asked" in (await failure_of(router.navigate("http://site.test/"))).message
+        assert (await router.act("press Go")).done == "it"  # a has failed twice, so b does it
+        assert len(other.calls) == 1
+        assert "once more" in (await failure_of(router.act("press Go"))).message  # a is asked again
+        assert (await router.act("press Go")).done == "it"  # and does it
+        await router.navigate("http://site.test/")
+
+    asyncio.run(play())
+    assert len(other.calls) == 1
+    steps = [attempt.step_id for what, attempt, _ in log.events if what == "start" and attempt.action == "act"]
+    assert [steps.index(one) for one in steps] == [0, 0, 0, 3, 3]
+
+
+def test_by_step_a_number_goes_to_the_provider_that_gave_it(scripted):
+    one, other = scripted("a", ProviderError("unavailable", "Gone.")), scripted("b")
+    router = Router([one, other], policy=Policy(scope="step"))
+
+    async def play():
+        await router.observe()
+        await router.act({"click": 1})
+
+    asyncio.run(play())
+    assert [one.call for one in other.calls] == ["observe", "act"]
 
 
 def test_the_last_one_left_is_not_disabled_and_webview_is_not_retried(log, scripted):
@@ -164,8 +198,10 @@ def test_a_crash_starts_the_provider_again_before_it_is_reported(log, scripted):
         assert "no such file" in told.message
 
     asyncio.run(play())
-    cut = next(more[2].cut for what, _, more in log.events if what == "failure")
-    assert cut == ("There was no page any more.",)
+    (_, first, (_, seen)), *_ = [event for event in log.events if event[0] == "success"]
+    lost = next(more[2] for what, _, more in log.events if what == "failure")
+    assert lost.cut == (f"There was no page any more: the picture is that of attempt {first.attempt_id}.",)
+    assert lost.screenshot == seen.screenshot
 
 
 def test_a_number_is_not_taken_to_a_provider_that_did_not_give_it(scripted):

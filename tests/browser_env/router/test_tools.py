@@ -14,6 +14,7 @@ from selfsurf.browser_env import Safety
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import Router
 from selfsurf.browser_env.router.tools import call_tool, functions, openai_tools
+from tests.processes import crowd
 
 PAGE = (
     "data:text/html,<title>Shop</title><h1>Shop</h1><label>Name <input></label>"
@@ -101,3 +102,66 @@ def test_an_mcp_client_lists_and_calls_them(tmp_path):
     ended = [line["outcome"] for line in lines if line["outcome"] != "start"]
     assert ended == ["success"] * 4 + ["failure"]
     assert json.loads((attempts.parent / "summary.json").read_text())["decision"] == "stopped"
+
+
+BROKEN = """
+from selfsurf.browser_env.router.calls import ActResult, NavigateResult
+from selfsurf.browser_env.router.provider import Provider, ProviderError
+
+class Other(Provider):
+    name = "other"
+
+    async def act(self, arguments):
+        return ActResult(url="http://site.test/", done=f"{arguments.instruction} by {self.name}")
+
+    async def navigate(self, arguments):
+        return NavigateResult(url=arguments.url)
+
+    extract = observe = screenshot = navigate
+
+class Broken(Other):
+    name = "broken"
+
+    async def act(self, arguments):
+        raise ProviderError("not_found", "There is no such button.")
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), ["again", "other", "again", "other"]),
+        (("--scope", "session"), ["again", "other", "other", "other"]),
+        (("--retries", "2"), ["again", "again", "other", "again"]),
+        (("--retries", "0"), ["other", "other", "other", "other"]),
+    ],
+)
+def test_a_provider_that_fails_is_retried_and_passed_over_as_the_options_say(tmp_path, options, says):
+    mcp = pytest.importorskip("mcp")
+    stdio = pytest.importorskip("mcp.client.stdio")
+    (tmp_path / "own.py").write_text(BROKEN)
+    given = [part for name in ("Broken", "Other") for part in ("--provider", f"{tmp_path}/own.py:{name}")]
+    command = [
+        "-m",
+        "selfsurf.scripts.cli",
+        "mcp",
+        *given,
+        *options,
+        "--logs",
+        str(tmp_path),
+        "--screenshot-every",
+        "0",
+    ]
+
+    async def play():
+        server = stdio.StdioServerParameters(command=sys.executable, args=command)
+        async with stdio.stdio_client(server) as streams, mcp.ClientSession(*streams) as client:
+            await client.initialize()
+            for expected in says:
+                said = await client.call_tool("browser.act", {"instruction": "Press"})
+                text = said.content[0].text
+                assert ("once more" in text, "Press by other" in text) == (expected == "again", expected == "other")
+
+    asyncio.run(asyncio.wait_for(play(), 60 * crowd()))
+    (attempts,) = tmp_path.rglob("attempt.jsonl")
+    assert len({json.loads(line)["traceId"] for line in attempts.read_text().splitlines()}) == 1

@@ -1,0 +1,39 @@
+"""`--since`: a date, a time, or a duration until now, so that a command can run by schedule."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, TypeAlias
+
+from pydantic import AfterValidator
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DURATION = re.compile(rf"(\d{{1,5}})([{''.join(_UNITS)}])")
+
+
+def moment(text: str) -> datetime:
+    """Return the time that a text means. Dates and times without a zone are UTC, as the days of the attempt log.
+
+    Raises:
+        ValueError: it is neither a date, a time nor a duration.
+    """
+    if match := _DURATION.fullmatch(text):
+        return datetime.now(UTC) - timedelta(**{_UNITS[match[2]]: int(match[1])})
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"a day is written as 2026-11-25, a time as 2026-11-25T04:00, a duration as 36h, 7d or 4w, not {text!r}."
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _checked(text: str) -> str:
+    if text:
+        moment(text)
+    return text
+
+
+Since: TypeAlias = Annotated[str, AfterValidator(_checked)]
+"""The option `--since`; empty if it is not given."""
