@@ -52,7 +52,7 @@ class Decision:
     how: str = ""
     """Where in the reply the action was found (`agents.reply.parse.How`)."""
     error: str = ""
-    """Why the reply could not be read; empty when it could."""
+    """Why the reply holds no action for this page: it could not be read, or the action's element is not there."""
     guard_note: str = ""
     """What the guards overrode or noticed."""
     guard_counts: dict[str, int] = field(default_factory=dict)

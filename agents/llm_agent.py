@@ -440,12 +440,13 @@ class LLMAgent(DecidingAgent):
     def _decide(self, row: Asked) -> Decision:
         obs, slot, completion, messages = row.obs, row.memory, row.completion, row.messages
         parsed = read_reply(completion, messages, obs, slot.known, self.functions, self.max_actions)
-        action: Act = completion.text
+        action: Act
         slot.error, slot.advice, note = parsed.error, "", ""
         left, slot.left = slot.left, unread(parsed)
         thought = thought_in(completion.text) if self._writer.thinks else ""
         if parsed.action is None:
-            slot.note("an unreadable reply", thought)
+            action = parsed.absent or completion.text
+            slot.did(action, obs, thought)
         else:
             verdict = guarding.apply(slot.guards, parsed.action, obs, slot.goal or obs["goal"])
             action, note, slot.advice = verdict.action, verdict.note, verdict.feedback

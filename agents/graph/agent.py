@@ -183,7 +183,7 @@ class GraphAgent(DecidingAgent):
             completion = replace(completion, usage=summed(earlier.completion.spent, usage))
         run.decision = replace(decision, completion=completion)
         cost = {"tokens": usage.prompt_tokens + usage.completion_tokens, "dollars": usage.cost or 0.0}
-        if isinstance(decision.action, str):
+        if isinstance(decision.action, str) or decision.error:
             return {"action": None, "kind": "planner", "error": decision.error or "It was empty.", **cost}
         intent = thought_in(completion.text) if self.agent.thinks else ""
         return {"action": decision.action.to_dict(), "intent": intent[:400], **cost}

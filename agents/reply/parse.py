@@ -3,7 +3,7 @@
 It looks for, in this order:
 
 1. JSON objects that name an action: compact (`{"click":4}`), full, as a tool call, nested, fenced, sloppy;
-2. tool calls in tags (`<function=click>`), then calls (`click(4)`);
+2. tool calls in tags (`<function=click>`), then calls (`click(4)`); raw tool calls of a template count as JSON;
 3. lines that begin with an action's name (`CLICK 4`, `type [3] [Ada]`);
 4. a statement that the goal is reached, or a reply that is nothing but the answer (`The answer is 42.`).
 
@@ -29,7 +29,7 @@ from typing import Any, Literal, TypeAlias
 from selfsurf.agents.reply.reading import lines
 from selfsurf.agents.reply.reading.echo import Echo
 from selfsurf.agents.reply.reading.loose_json import Found, objects, unescape
-from selfsurf.agents.reply.reading.naming import ALIASES, action_list, arguments, full_forms
+from selfsurf.agents.reply.reading.naming import ALIASES, action_list, arguments, full_forms, item_forms
 from selfsurf.agents.reply.reading.prose import Standing, without_thinking
 from selfsurf.browser_env import Action, ActionError, Finish, parse_action
 
@@ -48,7 +48,9 @@ MAX_CHECKED = 150
 """Most of them that are checked, copies of the prompt not counted."""
 
 _BLANK = "\ufffc"
-_BETWEEN = re.compile(r"(?i)(?:[\s,;\[\]`*-]|json\b|\d+[.)]\s|(?:next )?actions?(?: \d+)?:)*")
+_BETWEEN = re.compile(
+    r"(?i)(?:[\s,;\[\]`*-]|</?tool_call>|<[|｜][\w▁]{1,40}[|｜]>|json\b|\d+[.)]\s|(?:next )?actions?(?: \d+)?:)*"
+)
 """What may stand between the actions of a list."""
 
 
@@ -59,6 +61,8 @@ class Parsed:
     action: Action | None
     error: str = ""
     """Why there is no action, in one sentence; empty when there is one."""
+    absent: Action | None = None
+    """The action that the error is about: well formed, but its element is not on the page."""
     how: How = "none"
     more: tuple[Action, ...] = ()
     """What the reply says to do after it."""
@@ -118,7 +122,7 @@ def _read(text: str, found: list[Found], ids: Collection[int], prompt: str, most
     """The first valid action, and whether one was passed over because it was copied from the prompt."""
     echo, standing = Echo(text, prompt), Standing(text, found)
     candidates = list(islice(_candidates(text, found, lists=most > 1), MAX_CANDIDATES))
-    first_error = ""
+    refused = Parsed(None)
     # In the order of the text, since a run of the prompt is known by what was copied before it.
     copied = {(one.start, one.end): False for one in sorted(candidates, key=lambda one: one.start)}
     for place in copied:
@@ -130,11 +134,11 @@ def _read(text: str, found: list[Found], ids: Collection[int], prompt: str, most
     for one in sorted(own, key=lambda one: (standing.rank(one.start), one.stage))[:MAX_CHECKED]:
         if standing.rejected(one.start, one.end) or not (one.explicit or _meant(standing, one)):
             continue
-        action, error = _check(one.raw, ids)
-        if action is not None:
-            return Parsed(action, how=one.how), False
-        first_error = first_error or error
-    return Parsed(None, first_error), echoed
+        checked = _check(one, ids)
+        if checked.action is not None:
+            return checked, False
+        refused = refused if refused.error else checked
+    return refused, echoed
 
 
 def _runs(text: str, candidates: list[_Candidate]) -> list[list[list[_Candidate]]]:
@@ -159,41 +163,46 @@ def _follows(text: str, last: _Candidate, one: _Candidate) -> bool:
 
 def _first_run(runs: list[list[list[_Candidate]]], standing: Standing, ids: Collection[int], most: int) -> Parsed:
     """The actions of the first list that begins with a valid one, up to the first that is not."""
-    first_error = ""
+    refused = Parsed(None)
     for run in sorted(runs, key=lambda run: (standing.rank(run[0][0].start), run[0][0].stage))[:MAX_CHECKED]:
         actions: list[Action] = []
         how: How = "none"
-        error = ""
+        wrong = Parsed(None)
         for ways in run[:most]:
-            error = ""
+            wrong = Parsed(None)
             for one in ways:
                 if standing.rejected(one.start, one.end) or not (one.explicit or _meant(standing, one)):
                     continue
-                action, why = _check(one.raw, ids)
-                if action is not None:
+                checked = _check(one, ids)
+                if checked.action is not None:
                     how = how if actions else one.how
-                    actions.append(action)
-                    error = ""
+                    actions.append(checked.action)
+                    wrong = Parsed(None)
                     break
-                error = error or why
+                wrong = wrong if wrong.error else checked
             else:
                 break
         if actions:
-            return Parsed(actions[0], how=how, more=tuple(actions[1:]), unread=error)
-        first_error = first_error or error
-    return Parsed(None, first_error)
+            return Parsed(actions[0], how=how, more=tuple(actions[1:]), unread=wrong.error)
+        refused = refused if refused.error else wrong
+    return refused
 
 
 def _candidates(text: str, found: list[Found], *, lists: bool) -> Iterator[_Candidate]:
     """Everything in the text that may be an action; with `lists`, each action of a list has its place."""
     for one in found[:MAX_CANDIDATES]:
         how: How = "json" if one.strict else "repaired"
-        listed = action_list(one.data) if lists else None
-        if listed is not None:
-            for number, item in enumerate(listed):
-                for form in full_forms(item, cut=one.cut and item is listed[-1]):
-                    if isinstance(form, dict):
-                        yield _Candidate(one.start, one.end, 1, how, form, place=number)
+        listed = (action_list(one.data) if lists else None) or []
+        items = [
+            (number, form)
+            for number, item in enumerate(listed)
+            for form in item_forms(item, cut=one.cut and item is listed[-1])
+        ]
+        for number, form in items:
+            raw = lines.phrase(form) if isinstance(form, str) else form
+            if raw is not None:
+                yield _Candidate(one.start, one.end, 1, how, raw, place=number)
+        if items:
             continue
         forms: list[dict[str, Any] | str] = list(full_forms(one.data, cut=one.cut))
         name = lines.name_before(text, one.start) if not forms and not one.cut and _called(text, one) else None
@@ -228,19 +237,19 @@ def _meant(standing: Standing, one: _Candidate) -> bool:
     return not standing.quoted(one.start) and not standing.hypothetical(one.start)
 
 
-def _check(raw: dict[str, Any] | str, ids: Collection[int]) -> tuple[Action | None, str]:
-    """The typed action, or None and what is wrong with it."""
+def _check(one: _Candidate, ids: Collection[int]) -> Parsed:
+    """The candidate's action, or what is wrong with it."""
     try:
-        action = parse_action(raw)
+        action = parse_action(one.raw)
     except (ActionError, RecursionError, OverflowError) as error:
-        return None, str(error)
+        return Parsed(None, str(error))
     named = [getattr(action, key, None) for key in ("id", "from_", "to")]
     if any(isinstance(target, str) for target in [*named, getattr(action, "selector", None)]):
-        return None, "Name the element by its id, not by a selector."
+        return Parsed(None, "Name the element by its id, not by a selector.")
     missing = [target for target in named if isinstance(target, int) and target not in ids]
     if missing:
-        return None, f"There is no element {missing[0]} on the page."
-    return action, ""
+        return Parsed(None, f"There is no element {missing[0]} on the page.", action)
+    return Parsed(action, how=one.how)
 
 
 def _without(text: str, found: list[Found]) -> str:

@@ -18,7 +18,7 @@ from selfsurf.envs_registry.loading import name_of, sources_of
 from selfsurf.scripts.suite.plan import Plan
 from selfsurf.scripts.suite.run import GONE, NODE_GONE, PENDING, RunError
 from selfsurf.scripts.suite.worker import Message, Worker
-from selfsurf.sdft.rollouts.ray_cluster import speak, verbose
+from selfsurf.sdft.rollouts.ray_cluster import connect, speak, verbose
 
 _POLL = 1.0
 """Seconds that an actor waits for something to say before it says that there is nothing."""
@@ -47,11 +47,9 @@ class RayPool:
         import ray
 
         self._ray = ray
-        self._ours = not ray.is_initialized()
-        if self._ours:
+        if not ray.is_initialized():
             os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # of calls to workers that are gone
-            address = os.environ.get("RAY_ADDRESS")
-            ray.init(address=address, include_dashboard=False, logging_level="ERROR", log_to_driver=verbose())
+        self._ours = connect()
         share = min(1.0, ray.cluster_resources().get("CPU", 1.0) / plan.processes)
         self._actor = ray.remote(num_cpus=share, max_concurrency=3)(_Remote)
         self._plan = plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,10 +14,7 @@ from selfsurf.extras import how_to_install
 
 @contextlib.contextmanager
 def connected() -> Iterator[None]:
-    """Be connected to a cluster.
-
-    It is the one that this process is connected to already, else that of `RAY_ADDRESS`, else one on this machine that
-    is started here and ended afterwards.
+    """Be connected to a cluster, as by `connect`; one that was started here is ended afterwards.
 
     Raises:
         ImportError: Ray is not installed.
@@ -25,14 +23,26 @@ def connected() -> Iterator[None]:
         import ray
     except ImportError:
         raise ImportError(f"Rollouts with workers need Ray: {how_to_install('ray')}.") from None
-    ours = not ray.is_initialized()
-    if ours:
-        ray.init(include_dashboard=False, logging_level="ERROR", log_to_driver=verbose())
+    ours = connect()
     try:
         yield
     finally:
         if ours:
             ray.shutdown()
+
+
+def connect() -> bool:
+    """Connect to the cluster of `RAY_ADDRESS`, or start one on this machine; return whether this was needed.
+
+    A process that is connected already stays so. Other clusters on this machine, running or left behind, are not used.
+    """
+    import ray
+
+    if ray.is_initialized():
+        return False
+    address = os.environ.get("RAY_ADDRESS") or "local"
+    ray.init(address=address, include_dashboard=False, logging_level="ERROR", log_to_driver=verbose())
+    return True
 
 
 def get_patiently(references: list[Any], seconds: float) -> list[Any]:

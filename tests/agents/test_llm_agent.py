@@ -105,6 +105,17 @@ def test_an_unreadable_reply_is_returned_as_it_is(policy: Any, form: Observation
     assert "unreadable" in agent.decisions[0].messages[-1].text
 
 
+def test_an_action_on_a_missing_element_is_recorded_as_the_action_that_it_is(policy: Any, form: Observation) -> None:
+    agent = saying(policy, 'I press it. {"click":99}')
+    agent.reset("Say hello.")
+    for _ in range(2):
+        assert agent.act(form) == Click(id=99)
+        assert agent.decisions[0].error == "There is no element 99 on the page."
+    told = agent.decisions[0].messages[-1].text
+    assert 'Done so far: {"click":99}' in told
+    assert "There is no element 99 on the page." in told
+
+
 def test_a_grammar_has_room_for_the_longest_text_of_the_goal(
     policy: Any, form: Observation, observation: Callable[..., Observation]
 ) -> None:
@@ -224,11 +235,11 @@ def test_an_element_of_an_earlier_page_is_found_again(
     agent.act(first)
     assert agent.act(second) == Click(id=11)
     assert agent.act(second) == Click(id=2)  # known, but not there: the environment will say so
-    assert agent.act(second) == '{"click":3}'  # never there
+    assert agent.act(second) == Click(id=3)  # never there: the environment will say so, too
     assert agent.guard_counts() == {"vanished.overridden": 1, "vanished.noticed": 1}
     unguarded = saying(policy, '{"click":1}', '{"click":1}', guards=False)
     unguarded.act(first)
-    assert unguarded.act(second) == '{"click":1}'
+    assert unguarded.act(second) == Click(id=1)
 
 
 def test_a_long_history_is_counted(policy: Any, form: Observation) -> None:

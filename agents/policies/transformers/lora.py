@@ -11,6 +11,8 @@ from selfsurf.agents.adapters.identity import check_base, check_peft
 from selfsurf.agents.policies.local.policy import LocalPolicy
 
 _OWN = "adapter_"
+_CHANGING = ("pissa", "olora", "corda", "loftq", "lora_ga")
+"""Ways to start an adapter (`init_lora_weights`) that take their start out of the base model's weights."""
 
 
 class LoraPolicy(LocalPolicy):
@@ -48,13 +50,13 @@ class LoraPolicy(LocalPolicy):
         Raises:
             FileNotFoundError: the folder does not exist or holds no adapter.
             agents.adapters.identity.WrongBase: the adapter belongs to another base model.
-            ValueError: the model is a PEFT model in memory, whose adapters are its owner's.
+            ValueError: as for `load_adapter`.
         """
         if path is None:
             self.use_adapters([])
             return
         name = f"{_OWN}{self._loads + 1}"
-        self._load(name, path)
+        self._load(name, path, replaces=self._own)
         self.use_adapters([name])
         if self._own is not None:
             self.unload_adapter(self._own)
@@ -66,8 +68,9 @@ class LoraPolicy(LocalPolicy):
         Raises:
             FileNotFoundError: the folder does not exist or holds no adapter.
             agents.adapters.identity.WrongBase: the adapter belongs to another base model.
-            ValueError: the name is taken or can't be one, the adapter is not LoRA, or the model is a PEFT model in
-                memory, whose adapters are its owner's.
+            ValueError: the name is taken or can't be one; the adapter is not LoRA, would change the base model, or
+                trains rows of the embedding (`trainable_token_indices`) and is not the only one; or the model is a
+                PEFT model in memory, whose adapters are its owner's.
         """
         if name.startswith(_OWN):
             raise ValueError(f"Names of adapters don't begin with {_OWN!r}.")
@@ -88,7 +91,7 @@ class LoraPolicy(LocalPolicy):
 
         Raises:
             ValueError: an adapter that is not loaded or named twice, weights that do not match the names, adapters
-                that can't be summed (DoRA, biases, or whole layers of their own), or a PEFT model in memory.
+                that can't be summed (DoRA, whole layers or token rows of their own), or a PEFT model in memory.
         """
         self._check_ours()
         factors = [1.0] * len(names) if weights is None else [float(weight) for weight in weights]
@@ -120,6 +123,9 @@ class LoraPolicy(LocalPolicy):
         self._check_loaded(name)
         if name in self.adapter_weights:
             raise ValueError(f"The adapter {name!r} is active; activate others first.")
+        self._drop(name)
+
+    def _drop(self, name: str) -> None:
         others = [other for other in self._loaded if other != name]
         if others:
             # PEFT's active adapter must be one that stays.
@@ -129,9 +135,16 @@ class LoraPolicy(LocalPolicy):
             self.model.delete_adapter(name)
         else:
             self.model = self.model.unload()
-        del self._loaded[name]
+        self._loaded.pop(name, None)
 
-    def _load(self, name: str, path: str | Path) -> None:
+    def _load(self, name: str, path: str | Path, replaces: str | None = None) -> None:
+        """Load an adapter. A load that fails leaves the others as they were.
+
+        Args:
+            name: a new one.
+            path: its folder.
+            replaces: the adapter that the caller unloads afterwards.
+        """
         from peft import PeftConfig, PeftModel
 
         self._check_ours()
@@ -141,17 +154,47 @@ class LoraPolicy(LocalPolicy):
         config = PeftConfig.from_pretrained(str(folder))
         if config.peft_type != "LORA":
             raise ValueError(f"{folder} is a {config.peft_type} adapter; only LoRA is supported.")
+        _check_base_stays(config, folder, self.model)
+        self._make_room(config, folder, replaces)
         dtype = self.model.get_input_embeddings().weight.dtype
         if self._loaded:
-            self.model.load_adapter(str(folder), adapter_name=name)
+            try:
+                self.model.load_adapter(str(folder), adapter_name=name)
+            except BaseException:
+                if name in self.model.peft_config:
+                    self._drop(name)
+                raise
         else:
-            self.model = PeftModel.from_pretrained(self.model, str(folder), adapter_name=name)
+            children = {module: dict(module._modules) for module in self.model.modules()}
+            try:
+                self.model = PeftModel.from_pretrained(self.model, str(folder), adapter_name=name)
+            except BaseException:
+                for module, own in children.items():
+                    module._modules.clear()
+                    module._modules.update(own)
+                raise
         for key, parameter in self.model.named_parameters():
             if f".{name}." in key:
                 parameter.data = parameter.data.to(dtype)
         self.model.eval()
         self._loaded[name] = folder
         self._loads += 1
+
+    def _make_room(self, config: Any, folder: Path, replaces: str | None) -> None:
+        """Make sure that an adapter of token rows is the only one: PEFT can't load or sum others beside it."""
+        with_rows = [name for name in self._loaded if self.model.peft_config[name].trainable_token_indices]
+        if not config.trainable_token_indices and not with_rows:
+            return
+        others = [name for name in self._loaded if name != replaces]
+        if others:
+            raise ValueError(
+                f"{folder} can't be loaded beside {', '.join(others)}: an adapter that trains rows of the embedding "
+                "(trainable_token_indices) has to be the only one. Unload the others first."
+            )
+        if replaces is not None:
+            self.use_adapters([])
+            self.unload_adapter(replaces)
+            self._own = None
 
     def _check_ours(self) -> None:
         if self._owned:
@@ -164,8 +207,27 @@ class LoraPolicy(LocalPolicy):
     def _check_linear(self, names: Sequence[str]) -> None:
         for name in names:
             config = self.model.peft_config[name]
-            if config.use_dora or config.modules_to_save or config.bias != "none":
+            if config.use_dora or config.modules_to_save or config.trainable_token_indices:
                 raise ValueError(
                     f"The adapter {name!r} can't be summed or weighted: it is more than low-rank changes "
-                    "(DoRA, biases, or whole layers of its own)."
+                    "(DoRA, whole layers or rows of the embedding of its own)."
                 )
+
+
+def _check_base_stays(config: Any, folder: Path, model: Any) -> None:
+    """Refuse an adapter that PEFT loads by changing the base model, or that depends on the text before.
+
+    Raises:
+        ValueError: it is one.
+    """
+    started = config.init_lora_weights
+    if isinstance(started, str) and started.startswith(_CHANGING):
+        raise ValueError(
+            f"{folder} can't be used: loading it changes the base model's weights (init_lora_weights={started!r}). "
+            "Save it as plain LoRA: PEFT's save_pretrained(path_initial_model_for_weight_conversion=...)."
+        )
+    if config.bias != "none" and any(key.endswith(".bias") for key, _ in model.named_parameters()):
+        raise ValueError(f"{folder} can't be used: loading it changes the base model's biases (bias={config.bias!r}).")
+    for field in ("layer_replication", "alora_invocation_tokens", "arrow_config"):
+        if getattr(config, field):
+            raise ValueError(f"{folder} can't be used: {field} is not supported.")

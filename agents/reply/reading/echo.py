@@ -22,6 +22,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable
 
+from selfsurf.agents.reply.reading.raw_calls import with_json_calls
+
 _BLANKS = re.compile(r"[^\S\n]++|\r")
 _LINES = re.compile(r"\n\n++")
 _LABEL = re.compile(r"\W*(?:next|final)?(?:action|answer|reply|output|json|response)\W*", re.IGNORECASE)
@@ -41,7 +43,7 @@ class Echo:
 
     def __init__(self, text: str, prompt: str) -> None:
         self._text = text
-        self._prompt = _plain(prompt)
+        self._prompt = _plain(with_json_calls(prompt)[0])  # as the reply is
         self._own: list[str] = []
         self._index: list[int] = []
         self._runs: list[tuple[int, int]] = []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from selfsurf.agents.reply.kinds import KEYS
-from selfsurf.agents.reply.reading.naming import ALIASES, action_name, arguments, positional
+from selfsurf.agents.reply.reading.naming import ALIASES, action_name, arguments, full_forms, positional
 from selfsurf.browser_env.act.callstring import CALLS
 from selfsurf.browser_env.act.compact import BARE, expand
 from selfsurf.browser_env.actions import ACTION_TYPES
@@ -21,7 +21,11 @@ _ANY = "|".join(name.replace("_", "[_ ]") for name in _NAMES)
 _EXPLICIT = {"goback", "go_back", "go back", "goforward", "go_forward", "go forward", "close_tab", "tab_close"}
 
 _FUNCTION = re.compile(r"<(?:function=|(?:invoke|function|tool) name=[\"'])(\w{2,40})[\"']?>", re.IGNORECASE)
-_PARAMETER = re.compile(r"<parameter(?:=| name=[\"'])(\w{1,40})[\"']?>\n?([^<]{0,5000}+)</parameter>", re.IGNORECASE)
+_PARAMETER = re.compile(
+    r"<parameter(?:=| name=[\"'])(\w{1,40})[\"']?(?:\s[^<>]{0,40})?>\n?"
+    r"((?:[^<]|<(?!/?parameter)){0,5000}+)</parameter>",
+    re.IGNORECASE,
+)
 
 _OWNER = r"(?:(?:await|browser|page|env|self|computer|actions?|functions?|tools?)[. ]){0,2}"
 _CALL = re.compile(rf"(?<![\w'\"])({_OWNER})({_ANY})\(", re.IGNORECASE)
@@ -98,6 +102,8 @@ def functions(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
         given = {one[1].lower(): one[2].strip("\n") for one in _PARAMETER.finditer(text, found.end(), end)}
         if name is not None and (given or following >= 0):
             yield found.start(), end, arguments(name, given)
+        elif name is None:
+            yield from ((found.start(), end, form) for form in full_forms(given) if isinstance(form, dict))
 
 
 def calls(text: str) -> Iterator[tuple[int, int, str, bool, dict[str, Any] | str]]:

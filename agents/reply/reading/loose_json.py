@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,10 +112,27 @@ def objects(text: str, *, sloppy: bool = True) -> list[Found]:
     return found
 
 
-def load(text: str) -> dict[str, Any] | None:
-    """Return the object that the whole text is as strict JSON, or None."""
-    one, _ = _strict(text, 0)
-    return one.data if one and not text[one.end :].strip() else None
+def load(text: str) -> Any:
+    """Return the object or list that the whole text is, repaired where needed; None if it is neither or cut off."""
+    text = text.strip()
+    if text[:1] not in ("{", "["):
+        return None
+    try:
+        data, end = _STRICT.raw_decode(text)
+    except (ValueError, RecursionError):
+        reader = _Reader(text, 0)
+        try:
+            data = reader.value(0)
+        except ValueError:
+            return None
+        end = -1 if reader.cut else reader.position
+    return data if end == len(text) else None
+
+
+def inside(spans: Sequence[tuple[int, int]], position: int) -> bool:
+    """Whether a position lies in one of the spans, which are in order and apart."""
+    index = bisect_right(spans, (position, 1 << 62)) - 1
+    return index >= 0 and position < spans[index][1]
 
 
 def unescape(text: str) -> str:
@@ -185,7 +204,7 @@ class _Reader:
             if key is None:
                 return data
             try:
-                data[key] = self._value(depth)
+                data[key] = self.value(depth)
             except _InString:
                 if key.lower() not in REASONS:
                     raise
@@ -217,7 +236,8 @@ class _Reader:
             return None
         raise _Unreadable
 
-    def _value(self, depth: int) -> Any:
+    def value(self, depth: int) -> Any:
+        """Read the value that begins here."""
         mark = self.text[self.position]
         if mark in "{｛":
             return self.object(depth + 1)
@@ -252,7 +272,7 @@ class _Reader:
             if self.text[self.position] in ",，、":
                 self._step(1)
                 continue
-            items.append(self._value(depth))
+            items.append(self.value(depth))
 
     def _string(self, mark: str) -> str:
         """A string; a quote mark that no delimiter follows is part of it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from selfsurf.agents.reply.reading.loose_json import REASONS, Written, load
@@ -61,12 +61,18 @@ _ARGUMENTS = (
 _LISTS = ("actions", "action")
 """Fields that may hold several actions."""
 
+_HOLDERS = {*_NAMED, *_LISTS, "function", "function_call", "tool", "tool_call", "tool_calls"} - {"type"}
+"""Fields that may hold actions as JSON in a string, or a list of phrases such as `click(4)`."""
+
 _PASSED_OVER = REASONS | {
     "observation", "history", "previous", "previous_action", "previous_actions", "last_action", "past_actions",
     "done_so_far", "rejected", "alternative", "alternatives", "considered", "not", "avoid", "example", "examples",
     "page", "elements", "dom", "schema", "properties", "text", "content", "message", "answer", "question", "options",
 }  # fmt: skip
 """Fields that mention actions without choosing them, or that hold a text."""
+
+_LONGEST_PHRASE = 2000
+"""In characters."""
 
 _PREFIX = re.compile(r"(?i)^(?:await |self\.)?(?:browser|page|computer|web|functions?|tools?|actions?)[._:]+")
 _NAME = re.compile(r"[A-Za-z_ .:\n-]{2,60}")
@@ -95,8 +101,7 @@ def full_forms(data: dict[str, Any], *, cut: bool = False, depth: int = 0) -> It
     Yields:
         Full dicts; a str where an action is named by a phrase such as `click [4]`, which is still to be read.
     """
-    lowered = {str(key).strip().lower(): value for key, value in data.items()}
-    normal = normalize(lowered)
+    lowered, normal = _read(data)
     if isinstance(normal, str) or (normal is not None and not (cut and _lacks_main(normal))):
         yield normal
     if depth < 5:
@@ -105,21 +110,42 @@ def full_forms(data: dict[str, Any], *, cut: bool = False, depth: int = 0) -> It
             if key in _PASSED_OVER:
                 continue
             for inner in value if isinstance(value, list) else [value]:
-                if isinstance(inner, dict):
-                    yield from full_forms(inner, cut=cut, depth=depth + 1)
+                if isinstance(inner, dict) or (isinstance(value, list) and key in _HOLDERS):
+                    yield from item_forms(inner, cut=cut, depth=depth + 1)
 
 
-def action_list(data: dict[str, Any], *, depth: int = 0) -> list[dict[str, Any]] | None:
+def item_forms(item: Any, *, cut: bool = False, depth: int = 0) -> Iterator[dict[str, Any] | str]:
+    """What an item of a list of actions may mean, as `full_forms`; a bare name such as `finish` in a list is none."""
+    data = load(item) if isinstance(item, str) else item
+    if isinstance(data, dict):
+        yield from full_forms(data, cut=cut, depth=depth)
+    elif isinstance(item, str) and len(item) <= _LONGEST_PHRASE and action_name(item) is None:
+        yield item
+
+
+def action_list(data: dict[str, Any], *, depth: int = 0) -> list[Any] | None:
     """Return the actions that an object lists, `{"actions":[...]}`, wrapped in a call or not; None if it lists none."""
-    for key, value in data.items():
-        name = str(key).strip().lower()
+    for name, value in _read(data)[0].items():
         if isinstance(value, list) and name in _LISTS:
-            return [item for item in value if isinstance(item, dict)]
+            return value
         if isinstance(value, dict) and depth < 5 and name in (*_LISTS, *_NAMED, *_TOOLS, *_ARGUMENTS):
             found = action_list(value, depth=depth + 1)
             if found is not None:
                 return found
     return None
+
+
+def _read(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | str | None]:
+    """The fields, names in lower case and JSON in strings read, and what they mean as they stand (`normalize`)."""
+    lowered = _opened({str(key).strip().lower(): value for key, value in data.items()}, _HOLDERS)
+    normal = normalize(lowered)
+    return (_opened(lowered, _ARGUMENTS) if normal is None else lowered), normal
+
+
+def _opened(lowered: dict[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """The fields; where one of `keys` holds JSON in a string, what it says."""
+    texts = {key: load(lowered[key]) for key in keys if isinstance(lowered.get(key), str)}
+    return {**lowered, **{key: value for key, value in texts.items() if value is not None}}
 
 
 def normalize(lowered: dict[str, Any]) -> dict[str, Any] | str | None:
@@ -136,7 +162,7 @@ def normalize(lowered: dict[str, Any]) -> dict[str, Any] | str | None:
         rest = {other: item for other, item in lowered.items() if other != key}
         if name is not None:
             return arguments(name, rest)
-        if key != "type" and len(value) <= 2000 and not set(rest) & {"id", *_ARGUMENTS}:
+        if key != "type" and len(value) <= _LONGEST_PHRASE and not set(rest) & {"id", *_ARGUMENTS}:
             return value
     for key in _TOOLS:
         value = lowered.get(key)
@@ -186,8 +212,9 @@ def _unwrapped(name: str, given: dict[str, Any]) -> dict[str, Any]:
             continue
         value = given[wrapper]
         rest = {key: item for key, item in given.items() if key != wrapper}
-        if isinstance(value, str) and value.lstrip().startswith("{"):
-            value = load(value.strip())
+        if isinstance(value, str):
+            opened = load(value)
+            value = value if opened is None else opened
         if isinstance(value, dict):
             return {**rest, **{str(key).strip().lower(): item for key, item in value.items()}}
         if isinstance(value, list):
@@ -225,6 +252,10 @@ def _convert(result: dict[str, Any]) -> None:
             result[key] = value.written if isinstance(value, Written) else str(value)
     if name == "finish" and "answer" in result:
         result["answer"] = _answer_text(result["answer"])
+    for key in ("options", "files"):
+        value = result.get(key)
+        if isinstance(value, str) and value.lstrip().startswith('["'):  # `[Red]` may be a label
+            result[key] = load(value) or value
     options = result.get("options")
     if isinstance(options, (int, float)) and not isinstance(options, bool):
         options = [options]

@@ -6,13 +6,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from selfsurf.agents.reply.reading.loose_json import Found, objects
+from selfsurf.agents.reply.reading.loose_json import Found, inside, objects
+from selfsurf.agents.reply.reading.raw_calls import with_json_calls
 
 _THOUGHTS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis|plan|memory|observation"
 _TAG = re.compile(
     rf"(?i)<(/?)(?:{_THOUGHTS})(?:\s[^<>\n]{{0,80}})?>|\[(/?)THINK\]|◁(/?)think▷|<\|(?:begin|(end))_of_thought\|>"
 )
-_HARMONY = re.compile(r"\A\s*(?:<\|channel\|>)?analysis.*(?:<\|channel\|>|assistant)final(?:<\|message\|>)?", re.DOTALL)
 _OTHER_SPEAKER = re.compile(
     r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*user|\[INST\]|<start_of_turn>\s*user|^(?:Human|User)\s*:",
     re.MULTILINE,
@@ -36,7 +36,8 @@ _VERBS = (
 )
 _REJECTED_BEFORE = re.compile(
     rf"(?i){_NOT}(?:\s+(?:to|be|we|i|you|just|simply|ever|going|gonna))*(?:\s+{_VERBS})?"
-    r"(?:\s+(?:with|this|the|that|action|actions|a|an|on|as|like|json|anything)){0,3}\s*[:\s`\"'“‘(\[]*$"
+    r"(?:\s+(?:with|this|the|that|action|actions|a|an|on|as|like|json|anything)){0,3}\s*[:\s`\"'“‘(\[]*"
+    r"(?:<\w{1,20}>\s*)?$"
 )
 _REJECTED_AFTER = re.compile(
     r"(?i)[\s`\"'”’)\].,;]*(?:(?:is|was|would be|seems|looks)\s+(?:not\b|wrong|incorrect|a mistake|bad)|isn['’]t\b|"
@@ -54,7 +55,7 @@ _REPORTED = re.compile(
 
 
 def without_thinking(text: str) -> tuple[str, bool]:
-    """Remove the model's thinking, and turns that it invents for other speakers.
+    """Remove the model's thinking, and turns that it invents for other speakers; rewrite raw tool calls as JSON.
 
     A tag inside a strict JSON object is text. A closing tag without an opening one ends thinking that began in the
     prompt; thinking that is never closed reaches to the end.
@@ -62,13 +63,11 @@ def without_thinking(text: str) -> tuple[str, bool]:
     Returns:
         The rest, and whether thinking was never closed.
     """
-    harmony = _HARMONY.match(text)
-    if harmony:
-        text = text[harmony.end() :]
+    text, unfinished = with_json_calls(text)
     tags = list(_TAG.finditer(text))
     others = list(_OTHER_SPEAKER.finditer(text))
     if not tags and not others:
-        return text, False
+        return text, unfinished
     spans = [(found.start, found.end) for found in objects(text, sloppy=False)]
     kept: list[str] = []
     position, thinking = 0, False
@@ -89,13 +88,7 @@ def without_thinking(text: str) -> tuple[str, bool]:
         spans = [(found.start, found.end) for found in objects(rest, sloppy=False)]
         cuts = [other.start() for other in _OTHER_SPEAKER.finditer(rest) if not inside(spans, other.start())]
         rest = rest[: cuts[0]] if cuts and rest[: cuts[0]].strip() else rest
-    return rest, thinking
-
-
-def inside(spans: Sequence[tuple[int, int]], position: int) -> bool:
-    """Whether a position lies in one of the spans, which are in order and apart."""
-    index = bisect_right(spans, (position, 1 << 62)) - 1
-    return index >= 0 and position < spans[index][1]
+    return rest, thinking or unfinished
 
 
 class Standing:
