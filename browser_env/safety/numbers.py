@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 _BLANKS = r"[ \u00a0\u2007\u202f\x1f]"  # \x1f is `private_text.SOFT`
 _RUN = re.compile(rf"[0-9](?:{_BLANKS}{{0,4}}[.\u2010-\u2013-]?{_BLANKS}{{0,4}}[0-9]){{12,}}")
 _GROUP = re.compile(r"[0-9]+")
+_GROUP_IN_PIECES = re.compile(r"[0-9](?:\x1f?[0-9])*")
 _GROUPED = re.compile(r"4 4 4 4(?: [123])?|4 4 4 [123]|4 6 [45]|4 3 3 3|4 4 5|4 5 6|8 8|6 1[03]|(?:1 ){12,18}1")
 """Lengths of the groups in which people write a card's number."""
 _ISSUED = re.compile(r"2[2-7]|[3-6]|8[12]|9792")
@@ -40,13 +41,14 @@ def luhn(digits: str) -> bool:
 def cards(text: str) -> Iterator[tuple[int, int]]:
     """Yield where a text has the number of a card: 13 to 19 digits in one piece, or grouped as people write them."""
     for run in _RUN.finditer(text):
-        groups = [*_GROUP.finditer(text, *run.span())]
-        first = 0
-        while first < len(groups):
-            last = _end_of_card(text, groups, first)
-            if last is not None:
-                yield groups[first].start(), groups[last].end()
-            first = first + 1 if last is None else last + 1
+        for pattern in (_GROUP, _GROUP_IN_PIECES) if "\x1f" in run[0] else (_GROUP,):
+            groups = [*pattern.finditer(text, *run.span())]
+            first = 0
+            while first < len(groups):
+                last = _end_of_card(text, groups, first)
+                if last is not None and (last > first or pattern is _GROUP):
+                    yield groups[first].start(), groups[last].end()
+                first = first + 1 if last is None else last + 1
 
 
 def _end_of_card(text: str, groups: Sequence[re.Match[str]], first: int) -> int | None:
@@ -54,7 +56,7 @@ def _end_of_card(text: str, groups: Sequence[re.Match[str]], first: int) -> int 
     lengths, gaps, ends = "", set(), None
     digits = ""
     for last in range(first, len(groups)):
-        group = groups[last][0]
+        group = groups[last][0].replace("\x1f", "")
         if last > first:
             gap = text[groups[last - 1].end() : groups[last].start()].strip(" \u00a0\u2007\u202f\x1f")
             gaps.add(gap)

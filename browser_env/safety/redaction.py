@@ -173,7 +173,11 @@ class Redactor:
         if len(line) == 1 and not line[0].calls:
             return found
         text, starts = joined(line)
-        called = [(at, at + len(one.text)) for at, one in zip(starts, line, strict=True) if one.calls]
+        called: list[tuple[int, int]] = []
+        for number, (at, one) in enumerate(zip(starts, line, strict=True)):
+            if one.calls:
+                begun = called.pop()[0] if number and line[number - 1].calls else at
+                called.append((begun, at + len(one.text)))
         for one in self._find(text, called=called, fields=False):
             for at, piece, spans in zip(starts, line, found, strict=True):
                 start, end = max(one.start - at, 0), min(one.end - at, len(piece.text))
