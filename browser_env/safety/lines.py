@@ -70,13 +70,14 @@ def lines_of(record: list[Any] | dict[Any, Any]) -> list[Line]:
     return reader.lines
 
 
-def calls(node: Mapping[Any, Any]) -> bool:
-    """Whether a node is a link to a telephone number."""
+def calls(node: Mapping[Any, Any]) -> str:
+    """Return the address of a node that is a link to a telephone number; empty for others."""
     attributes = node.get("attributes")
     inner = attributes.get("href") if isinstance(attributes, Mapping) else None
     if isinstance(attributes, list) and "href" in attributes[:-1:2]:
         inner = attributes[attributes.index("href") + 1]
-    return any(isinstance(one, str) and CALLS.match(one) for one in (node.get("url"), node.get("href"), inner))
+    addresses = (node.get("url"), node.get("href"), inner)
+    return next((one for one in addresses if isinstance(one, str) and CALLS.match(one)), "")
 
 
 def kind_of(node: Mapping[Any, Any]) -> str:
@@ -126,7 +127,7 @@ class _Reader:
             return
         own = kind_of(values)
         within = own in INLINE or not own
-        called = called or calls(values)
+        called = called or bool(calls(values))
         if not within:
             self._end()
         leaf = within and not any(values.get(one) for one in _CONTENT)

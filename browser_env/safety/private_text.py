@@ -116,7 +116,8 @@ class Masking:
         self.hide([Span(*found.span(group), mark) for found in pattern.finditer(self.rest)])
 
     def _fill(self, places: Iterable[tuple[int, int]]) -> None:
-        parts, at = [], 0
+        parts: list[str] = []
+        at = 0
         for start, end in sorted(places):
             if end > max(at, start):
                 start = max(at, start)
@@ -125,26 +126,23 @@ class Masking:
         if parts:
             self.rest = "".join(parts) + self.rest[at:]
 
-    def keep_hosts(self) -> None:
-        """Leave scheme, host and port of each URL as they are, and hide its user and password."""
+    def addresses(self) -> None:
+        """Hide users, passwords, query values and fragments of URLs, and leave scheme, host and port as they are."""
+        urls = [*_URL.finditer(self.rest)] if "://" in self.rest else []
+        self.hide(_in_addresses(urls))
         kept = []
-        for found in self.urls():
+        for found in urls:
             if found["user"]:
                 self.hide([Span(found.start("user"), found.end("user") - 1, REDACTED)])
             kept += [(found.start(), found.start("user") if found["user"] else found.end("host"))]
             kept += [(found.start("host"), found.end("host"))]
         self.keep(kept)
 
-    def urls(self) -> list[re.Match[str]]:
-        """Return the matches of URLs, with the groups user, host, path, query and fragment."""
-        return [*_URL.finditer(self.rest)] if "://" in self.rest else []
-
     def look(self) -> None:
         """Hide what looks private: URLs' credentials and query values, named values, e-mail addresses, and so on."""
         if ":" in self.rest or "=" in self.rest:
             self.each(_DATA, REDACTED, 1)
-            self.hide(_in_addresses(self.urls()))
-            self.keep_hosts()
+            self.addresses()
             self.each(_CALL, PHONE_MARK, 1)
             self.each(_NAMED_NUMBER, PHONE_MARK, 1)
             self.each(_QUERY, REDACTED, 1)
@@ -180,7 +178,8 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 def replaced(text: str, spans: Iterable[Span]) -> str:
     """Return a text with marks in the places of its private parts, which come in order."""
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for start, end, mark in spans:
         parts += text[at:start], mark
         at = end

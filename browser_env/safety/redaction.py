@@ -50,7 +50,7 @@ _WRAPPED = frozenset({
 """`Accessibility.AXValueType` of DevTools."""
 _FIELD_ROLES = "textbox|searchbox|combobox|spinbutton|slider|textarea|input"
 _PRIVATE_KEY = re.compile(rf"(?:.*[-_ ])?{NAMED}", re.IGNORECASE)
-_PHONE_KEY = re.compile(rf"(?:.*[-_ ])?{NAMED_PHONE}|[a-z]+(?:Phone|Mobile|Tel|Fax)(?:Number)?")
+_PHONE_KEY = re.compile(rf"(?i:(?:.*[-_ ])?{NAMED_PHONE})|[a-z]+(?:Phone|Mobile|Tel|Fax)(?:Number)?")
 _MARKUP_VALUE = re.compile(
     r"(<(?:input|button|option|meter|progress)\b[^>]*?\bvalue\s*=\s*)(\"[^\"]*\"|'[^']*'|[^\s>]+)", re.IGNORECASE
 )
@@ -178,11 +178,11 @@ class Redactor:
             if one.calls:
                 begun = called.pop()[0] if number and line[number - 1].calls else at
                 called.append((begun, at + len(one.text)))
-        for one in self._find(text, called=called, fields=False):
+        for span in self._find(text, called=called, fields=False):
             for at, piece, spans in zip(starts, line, found, strict=True):
-                start, end = max(one.start - at, 0), min(one.end - at, len(piece.text))
+                start, end = max(span.start - at, 0), min(span.end - at, len(piece.text))
                 if start < end and piece.text[start:end].strip():
-                    spans.append(Span(start, end, one.mark))
+                    spans.append(Span(start, end, span.mark))
         return [merged(spans) for spans in found]
 
     def _spans(self, text: str) -> Sequence[Span]:
@@ -199,7 +199,7 @@ class Redactor:
     def _find(self, text: str, *, called: Iterable[tuple[int, int]] = (), fields: bool = True) -> Sequence[Span]:
         masking = Masking(text)
         masking.hide(Span(*one) for one in find_known(text))
-        masking.keep_hosts()
+        masking.addresses()
         for start, end in called:
             masking.hide(calls_in(masking.rest, start, end))
         if self._pattern is not None:
@@ -354,7 +354,7 @@ def _field_values(node: Any) -> Iterator[str]:
                     yield found[group].strip("\"'")
     elif isinstance(node, dict):
         if calls(node):
-            yield from (found[0] for text in _strings(node) for found in PHONE.finditer(text))
+            yield from (found[0] for text in (calls(node), *_texts(node)) for found in PHONE.finditer(text))
         if not _NODE.isdisjoint(node) and not _is_wrapper(node) and _takes_text(node):
             for key in _VALUES & node.keys():
                 yield from _strings(_inner(node[key]))
@@ -367,6 +367,15 @@ def _field_values(node: Any) -> Iterator[str]:
             yield node[at]
         for item in node:
             yield from _field_values(item)
+
+
+def _texts(node: Any) -> Iterator[str]:
+    """Yield what a person reads of a node."""
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, dict):
+        for one in (_inner(node.get("name")), *(node.get("children") or ())):
+            yield from _texts(one)
 
 
 def _is_text_field(markup: str) -> bool:

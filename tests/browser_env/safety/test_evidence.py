@@ -62,9 +62,9 @@ def plenty_of_time(monkeypatch):
 
 
 def without_values(node):
-    """What a slider or a button holds is masked as any field's value is."""
+    """What a slider or a button holds is masked as any field's value is, and so are values in a frame's address."""
     if isinstance(node, dict):
-        return {key: without_values(value) for key, value in node.items() if key != "value"}
+        return {key: without_values(value) for key, value in node.items() if key not in ("value", "src")}
     return [without_values(item) for item in node] if isinstance(node, list) else node
 
 
@@ -220,5 +220,6 @@ def test_the_host_stays_whole(host, scheme, rest):
         text = Redactor(["reset", "example", "localhost"]).text(said.format(f"{scheme}://{host}{rest}"))
         assert f"{scheme}://{host}/" in text, text
         assert HEX not in text
+        assert "fresh" not in Redactor().text(said.format(f"{scheme}://{host}/?ab=fresh1#cd=fresh2"))
     text = Redactor().text(f"{scheme}://ada:hunter2@{host}{rest}")
     assert text.startswith(f"{scheme}://<redacted>@{host}/")
