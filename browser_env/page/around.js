@@ -26,7 +26,7 @@
     const children = [];
     for (const child of childrenOf(shadowOf(el) || el)) {
       if (children.length > 40) { children.push('…'); break; }
-      if (typeOf(child) === 3 && child.data.trim()) children.push(clip(child.data.trim()));
+      if (typeOf(child) === 3 && child.data.trim()) children.push(clip(child.data.replace(/[ \t\r\n]+/g, ' ')));
       if (typeOf(child) !== 1 || tagOf(child) === 'script' || tagOf(child) === 'style') continue;
       if (depth > 0) children.push(below(child, depth - 1));
       else { children.push('…'); break; }

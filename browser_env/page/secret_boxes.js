@@ -1,14 +1,18 @@
 // Finds where a document shows a secret: boxes in CSS pixels of its own viewport. Runs in an isolated world, so the
-// page's scripts can't see the patterns. `patterns`: of secrets, found across elements. `kinds`: of what is private by
-// its kind, such as an e-mail address; found within a line of text; null if no such thing is looked for, and no field as
-// such either. Uses dom.js.
+// page's scripts can't see the patterns. `patterns`: of secrets, found across elements. `inline`: tags of what stands
+// within a line; null if only secrets are looked for. Otherwise fields with something in them count, too, and the answer
+// has `lines`, each a list of pieces [text, tag, whether it is in a link to a telephone number]; `boxesOf` in the same
+// world then takes what is private in them, as [line, piece, start, end], and returns the boxes. Uses dom.js.
 
-(patterns, kinds) => {
-  const INLINE = new Set(['a', 'abbr', 'b', 'bdi', 'code', 'em', 'font', 'i', 'label', 'mark', 's', 'small', 'span', 'strong', 'sub', 'sup', 'u', 'wbr']);
+(patterns, inline) => {
   const EDITABLE = 'input:not([type=hidden], [type=button], [type=submit], [type=reset], [type=checkbox], [type=radio]), textarea, select';
+  const CALLS = ['tel', 'sms', 'smsto', 'callto', 'facetime'].map((scheme) => `a[href^="${scheme}:" i]`).join();
+  const INLINE = new Set(inline);
   const fields = [];
   const texts = [];
+  const lineOf = [];
   const boxes = [];
+  let ended = 0;
 
   const shownBy = (el) => {
     if (tagOf(el) === 'select' && el.selectedOptions) return Array.from(el.selectedOptions, (o) => o.label).join(' ');
@@ -18,12 +22,14 @@
 
   function walk(node) {
     for (const child of childrenOf(node)) {
-      if (typeOf(child) === 3) { if (child.data) texts.push(child); continue; }
+      if (typeOf(child) === 3) { if (child.data) { texts.push(child); lineOf.push(ended); } continue; }
       if (typeOf(child) !== 1 || tagOf(child) === 'script' || tagOf(child) === 'style') continue;
-      const value = shownBy(child);
+      const apart = !INLINE.has(tagOf(child)), value = shownBy(child);
+      if (apart) ended++;
       if (value !== null) { if (value) fields.push([child, value]); continue; }
       if (shadowOf(child)) walk(shadowOf(child));
       walk(child);
+      if (apart) ended++;
     }
   }
 
@@ -59,26 +65,33 @@
     }
   };
   search(patterns, texts, (text) => text.data, mark(texts));
-  if (kinds) {
-    let line = [], block = null;
-    const blockOf = (text) => { let el = parentOf(text); while (el && INLINE.has(tagOf(el))) el = parentOf(el); return el; };
-    const finish = () => { search(kinds, line, (text) => text.data, mark(line)); line = []; };
-    for (const text of texts) {
-      const own = blockOf(text);
-      if (own !== block) finish();
-      block = own;
-      line.push(text);
-      if (parentOf(text)?.isContentEditable) add(rectOf(parentOf(text)));
-    }
-    finish();
+  const lines = [];
+  if (inline) {
+    const keepsLines = (el) => el && getComputedStyle(el).whiteSpace.startsWith('pre');
+    texts.forEach((text, i) => {
+      const el = parentOf(text);  // null right below a shadow root
+      const shown = /[\n\r\t]/.test(text.data) && !keepsLines(el) ? text.data.replace(/[\n\r\t]/g, ' ') : text.data;
+      if (!i || lineOf[i] !== lineOf[i - 1]) lines.push([]);
+      lines[lines.length - 1].push({part: text, piece: [shown, el ? tagOf(el) : '', !!el && !!closestTo(el, CALLS)]});
+      if (el?.isContentEditable) add(rectOf(el));
+    });
     for (const [el, value] of fields) {
-      if (el.matches(EDITABLE) && el.value) add(el.getBoundingClientRect());
-      else search(kinds, [el], () => value, () => add(el.getBoundingClientRect()));
+      if (matchesOf(el, EDITABLE) && el.value) add(rectOf(el));
+      else lines.push([{part: el, piece: [value, '', false]}]);
     }
+    globalThis.boxesOf = (found) => {
+      boxes.length = 0;
+      for (const [line, number, start, end] of found) {
+        const {part} = lines[line][number];
+        if (typeOf(part) === 1) add(rectOf(part));
+        else mark([part])(0, start, 0, end);
+      }
+      return boxes;
+    };
   }
   for (const field of fields) search(patterns, [field], (one) => one[1], () => add(field[0].getBoundingClientRect()));
   search(patterns, fields, (field) => field[1], (first, start, last) => {
     for (let i = first; i <= last; i++) add(fields[i][0].getBoundingClientRect());
   });
-  return boxes;
+  return {boxes, lines: lines.map((line) => line.map((one) => one.piece))};
 }

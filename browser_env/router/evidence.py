@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.attempts.attempt import Evidence
 from selfsurf.browser_env.errors import reason
+from selfsurf.browser_env.safety.lines import calls
 from selfsurf.browser_env.safety.masking import Box, mask
 from selfsurf.browser_env.session.page_script import read_script, with_dom
 
@@ -212,13 +213,15 @@ def _nested(nodes: Sequence[dict[str, Any]], room: int, cut: list[str]) -> list[
 def _plain(node: dict[str, Any]) -> dict[str, Any] | None:
     """Return what is worth keeping of a node, None for one that assistive technology ignores."""
     role = node.get("role", {}).get("value", "")
-    if node.get("ignored") or role in ("InlineTextBox", "LineBreak"):
+    if node.get("ignored") or role == "InlineTextBox":
         return None
     plain: dict[str, Any] = {"role": role}
     for key in ("name", "description"):
         if text := node.get(key, {}).get("value"):
             plain[key] = text
     values = {each["name"]: each.get("value", {}).get("value") for each in node.get("properties", ())}
+    if calls(values):
+        plain["url"] = values["url"]
     states = [name for name, value in values.items() if value not in (False, None, "", "false")]
     if states:
         plain["states"] = states

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from selfsurf.browser_env.safety.lines import INLINE, Piece
+from selfsurf.browser_env.safety.private_text import PHONE
+from selfsurf.browser_env.safety.redaction import Redactor
 from selfsurf.browser_env.session.page_script import read_script, with_dom
 from selfsurf.browser_env.session.tab import Tab
 
@@ -36,16 +39,15 @@ return [e.clientLeft + parseFloat(style.paddingLeft), e.clientTop + parseFloat(s
 """How far a frame's document lies within the frame's own box."""
 
 
-async def secret_boxes(tab: Tab, patterns: Sequence[str], kinds: Sequence[str] | None = None) -> list[Box]:
+async def secret_boxes(tab: Tab, patterns: Sequence[str], *, private: bool = False) -> list[Box]:
     """Return the boxes in which a tab shows a match of one of the patterns, in all frames.
 
     Args:
         tab: which.
         patterns: regular expressions, in the syntax of JavaScript.
-        kinds: patterns of what is private by its kind, found within a line of text; then all fields with something in
-            them count, too.
+        private: whether all fields with something in them count, too, and what a log masks in a line (`Redactor.line`).
     """
-    boxes = await boxes_in_process(tab.protocol, patterns, kinds=kinds)
+    boxes = await boxes_in_process(tab.protocol, patterns, private=private)
     for frame in tab.page.frames[1:]:
         with contextlib.suppress(Exception):  # it is in the page's own process, done above, or was removed
             try:
@@ -53,7 +55,7 @@ async def secret_boxes(tab: Tab, patterns: Sequence[str], kinds: Sequence[str] |
                     session = await tab.page.context.new_cdp_session(frame)
                     try:
                         if place := await _place_of(frame):
-                            boxes += await boxes_in_process(session, patterns, place, kinds=kinds)
+                            boxes += await boxes_in_process(session, patterns, place, private=private)
                     finally:
                         await session.detach()
             except TimeoutError:  # it hangs, and shows what it has shown: a secret may be anywhere in it
@@ -83,11 +85,12 @@ async def boxes_in_process(
     session: ProtocolSession,
     patterns: Sequence[str],
     offset: tuple[float, float] = (0.0, 0.0),
-    kinds: Sequence[str] | None = None,
+    *,
+    private: bool = False,
 ) -> list[Box]:
     """Search all frames of one process; `offset` is that of its topmost frame. Otherwise as `secret_boxes`."""
     tree = (await session.send("Page.getFrameTree"))["frameTree"]
-    boxes = await _in_frame(session, tree["frame"]["id"], patterns, offset, kinds)
+    boxes = await _in_frame(session, tree["frame"]["id"], patterns, offset, private)
     todo = list(tree.get("childFrames", []))
     while todo:
         branch = todo.pop()
@@ -97,7 +100,7 @@ async def boxes_in_process(
             owner = await session.send("DOM.getFrameOwner", {"frameId": id})
             model = await session.send("DOM.getBoxModel", {"backendNodeId": owner["backendNodeId"]})
             x, y = model["model"]["content"][:2]
-            boxes += await _in_frame(session, id, patterns, (offset[0] + x, offset[1] + y), kinds)
+            boxes += await _in_frame(session, id, patterns, (offset[0] + x, offset[1] + y), private)
     return boxes
 
 
@@ -106,22 +109,44 @@ async def _in_frame(
     frame: str,
     patterns: Sequence[str],
     offset: tuple[float, float],
-    kinds: Sequence[str] | None,
+    private: bool,
 ) -> list[Box]:
     world = await session.send("Page.createIsolatedWorld", {"frameId": frame, "worldName": "selfsurf-secrets"})
-    answer: dict[str, Any] = await session.send(
-        "Runtime.callFunctionOn",
-        {
-            "executionContextId": world["executionContextId"],
-            "functionDeclaration": with_dom(read_script("secret_boxes")),
-            "arguments": [{"value": list(patterns)}, {"value": None if kinds is None else list(kinds)}],
-            "returnByValue": True,
-        },
-    )
-    if "exceptionDetails" in answer:  # the page may be made so: a secret may be anywhere
+
+    async def call(function: str, *arguments: Any) -> Any:
+        answer: dict[str, Any] = await session.send(
+            "Runtime.callFunctionOn",
+            {
+                "executionContextId": world["executionContextId"],
+                "functionDeclaration": function,
+                "arguments": [{"value": one} for one in arguments],
+                "returnByValue": True,
+            },
+        )
+        return None if "exceptionDetails" in answer else answer["result"].get("value")
+
+    inline = sorted(INLINE) if private else None
+    page = await call(with_dom(read_script("secret_boxes")), list(patterns), inline)
+    shown = page and page["boxes"]
+    if page and (found := await asyncio.to_thread(_private_parts, page["lines"])):
+        more = await call("function (found) { return boxesOf(found) }", found)
+        shown = None if more is None else [*shown, *more]
+    if shown is None:  # the page may be made so: a secret may be anywhere
         return [(*offset, _ANYWHERE, _ANYWHERE)]
-    found: list[Box] = answer["result"].get("value") or []
-    return [(x + offset[0], y + offset[1], width, height) for x, y, width, height in found]
+    return [(x + offset[0], y + offset[1], width, height) for x, y, width, height in shown]
+
+
+def _private_parts(lines: Sequence[Sequence[Sequence[Any]]]) -> list[tuple[int, int, int, int]]:
+    """Return what is private in a page's lines: line, piece, start and end."""
+    read = [[Piece(*piece) for piece in line] for line in lines]
+    redactor = Redactor()
+    redactor.learn(found[0] for line in read for one in line if one.calls for found in PHONE.finditer(one.text))
+    return [
+        (number, piece, span.start, span.end)
+        for number, line in enumerate(read)
+        for piece, spans in enumerate(redactor.line(line))
+        for span in spans
+    ]
 
 
 def mask(picture: NDArray[np.uint8], boxes: Iterable[Box]) -> NDArray[np.uint8]:

@@ -1,7 +1,6 @@
 """What counts as private in a text, whatever secrets are known: patterns, and the encodings a text may be wrapped in.
 
-Knows nothing of pages, files and vaults. The patterns are written in the syntax that Python and JavaScript share, since
-the same ones find what a screenshot shows (`page/private_boxes.js`).
+Knows nothing of pages, files and vaults. Logs, snapshots and the boxes of screenshots all follow `Masking.look`.
 """
 
 from __future__ import annotations
@@ -10,95 +9,218 @@ import base64
 import binascii
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from typing import NamedTuple
 from urllib.parse import unquote
 
-EMAIL = r"[A-Za-z0-9._%+'-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
-CARD = r"(?:[0-9][ \u00a0\u2007\u202f.-]?){12,18}[0-9]"
-"""A run of 13 to 19 digits, grouped or not; a card's number if `luhn` holds."""
-TOKENS = (
-    r"eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?",  # JSON web token
-    r"(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}",
-    r"gh[a-z]_[A-Za-z0-9]{20,}",
-    r"github_pat_[A-Za-z0-9_]{20,}",
-    r"xox[a-z]-[A-Za-z0-9-]{10,}",
-    r"(?:AKIA|ASIA)[A-Z0-9]{16}",
-    r"AIza[A-Za-z0-9_-]{30,}",
-    r"hf_[A-Za-z0-9]{20,}",
-    r"nvapi-[A-Za-z0-9_-]{20,}",
+from selfsurf.browser_env.safety.numbers import cards, ibans
+
+SOFT = "\x1f"
+"""Stands in a line between texts of neighbouring elements, where a page shows a gap or none."""
+
+_EMAIL = re.compile(rf"[A-Za-z0-9._%+'-]+{SOFT}?@{SOFT}?[A-Za-z0-9-]+(?:{SOFT}?\.[A-Za-z0-9-]+)+")
+_TOKEN = re.compile(
+    "|".join(
+        (
+            # a JSON web token
+            rf"eyJ[A-Za-z0-9_-]{{6,}}{SOFT}?\.{SOFT}?[A-Za-z0-9_-]{{6,}}(?:{SOFT}?\.{SOFT}?[A-Za-z0-9_-]*)?",
+            r"(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}",
+            r"gh[a-z]_[A-Za-z0-9]{20,}",
+            r"github_pat_[A-Za-z0-9_]{20,}",
+            r"xox[a-z]-[A-Za-z0-9-]{10,}",
+            r"(?:AKIA|ASIA)[A-Z0-9]{16}",
+            r"AIza[A-Za-z0-9_-]{30,}",
+            r"hf_[A-Za-z0-9]{20,}",
+            r"nvapi-[A-Za-z0-9_-]{20,}",
+        )
+    )
 )
 """Keys that say what they are."""
-SHOWN = (EMAIL, CARD, *TOKENS)
-"""What is private wherever a page shows it."""
 NAMED = (
     r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[-_ ]?key|access[-_ ]?key|authorization|auth"
     r"|session(?:[-_ ]?id)?|set-cookie|cookie|otp|pin|cvv|cvc|iban|ssn)"
 )
 """Names after which a value is private."""
+NAMED_PHONE = (
+    r"(?:(?:tele)?phone|t[eé]l[eé](?:fon[oe]?|foon|phone)|tel|mobile?|m[oó]vil|handy|cell(?:phone)?|celular|cellulare"
+    r"|portable|fax|gsm|rufnummer)(?:[-_ ]?(?:number|nummer|n[úu]mero|no|nr|num))?"
+)
+"""Names after which digits are a telephone number."""
+CALLS = re.compile(r"(?:tel|sms|smsto|callto|facetime):", re.IGNORECASE)
+"""Schemes of addresses that are telephone numbers."""
+PHONE = re.compile(rf"(?:\+|%2[Bb]|00)?\(?[0-9](?:[ \u00a0\u2007\u202f\u2010-\u2013{SOFT}().,/-]{{0,4}}[0-9]){{4,16}}")
+"""A telephone number, where something else says that it is one."""
 
 _NAMED_VALUE = re.compile(
-    rf"(?<![A-Za-z<])({NAMED}(?:\\?[\"'])?\s*(?:=|:(?!//))\s*(?:\\?[\"'])?(?:(?:Bearer|Basic)\s+)?)([^\s\"',;&<>]{{3,}})",
+    rf"(?<![A-Za-z<]){NAMED}(?:\\?[\"'])?\s*(?:=|:(?!//))\s*(?:\\?[\"'])?(?:(?:Bearer|Basic)\s+|(?!(?:Bearer|Basic)\s))([^\s\"',;&<>]{{3,}})",
     re.IGNORECASE,
 )
-_BEARER = re.compile(r"\b((?:Bearer|Basic)\s+)([A-Za-z0-9._~+/=-]{8,})")
-_QUERY = re.compile(r"([?&;](?:amp;)?[A-Za-z0-9_.\-\[\]%]{1,64}=)([^&;\s\"'<>#]+)")
-_URL = re.compile(r"\b([a-z][a-z0-9+.-]*://)([^\s\"'<>]+)", re.IGNORECASE)
-_DATA = re.compile(r"\bdata:([\w/+.-]*)(;[\w=;.-]*)?,[^\s\"'<>)]*", re.IGNORECASE)
-_EMAIL, _CARD, _TOKEN = re.compile(EMAIL), re.compile(rf"(?<![0-9]){CARD}(?![0-9])"), re.compile("|".join(TOKENS))
+_NAMED_NUMBER = re.compile(
+    rf"(?<![A-Za-z]){NAMED_PHONE}\.?(?:\\?[\"'])?\s*[:=]\s*(?:\\?[\"'])?({PHONE.pattern})(?![0-9])", re.IGNORECASE
+)
+_CALL = re.compile(rf"(?<![A-Za-z]){CALLS.pattern}(?://)?\s*({PHONE.pattern}|[+*#0-9][*#0-9.-]+)", re.IGNORECASE)
+_CALL_LINK = re.compile(
+    rf"<a\b[^>]*\bhref\s*=\s*[\"']?{CALLS.pattern}[^>]*>(.*?)(?=</a\s*>|$)", re.IGNORECASE | re.DOTALL
+)
+_BEARER = re.compile(r"\b(?:Bearer|Basic)\s+([A-Za-z0-9._~+/=-]{8,})")
+_QUERY = re.compile(r"[?&;](?:amp;)?[A-Za-z0-9_.\-\[\]%]{1,64}=([^&;\s\"'<>#]+)")
+_URL = re.compile(
+    r"\b[a-z][a-z0-9+.-]*://(?P<user>[^\s\"'<>/?#]*@)?(?P<host>\[[^\s\"'<>\]]*\](?::[0-9]+)?|[^\s\"'<>/?#\\@]*)"
+    r"(?P<path>[^\s\"'<>?#]*)(?:\?(?P<query>[^\s\"'<>#]*))?(?:#(?P<fragment>[^\s\"'<>]*))?",
+    re.IGNORECASE,
+)
+_PAIR = re.compile(r"&amp;|&")
+_CLOSING = ".,;:!?)]}"
+"""Characters at the end of a URL that belong to the sentence around it."""
+_DATA = re.compile(r"\bdata:[\w/+.-]*(?:;[\w=;.-]*)?,([^\s\"'<>)]*)", re.IGNORECASE)
 _RANDOM = re.compile(r"(?<![A-Za-z0-9_+/-])[A-Za-z0-9_+/-]{24,}={0,2}")
+_PLAIN_PATH = re.compile(r"/|(?:xn--[a-z0-9-]+|[A-Za-z]{1,20}(?:[-_][A-Za-z]{1,20})*|v?[0-9]{1,6})/")
+"""What a path begins with before a token: directories named by words and numbers."""
 
 REDACTED = "<redacted>"
-EMAIL_MARK, CARD_MARK, TOKEN_MARK = "<email>", "<card>", "<token>"
+EMAIL_MARK, CARD_MARK, TOKEN_MARK, IBAN_MARK, PHONE_MARK = "<email>", "<card>", "<token>", "<iban>", "<phone>"
 
 
-def luhn(digits: str) -> bool:
-    """Does a card's check digit fit? Of all numbers, one in ten does."""
-    numbers = [int(char) for char in digits if char.isdigit()]
-    if len(set(numbers)) == 1:
-        return False
-    doubled = [sum(divmod(2 * number, 10)) for number in numbers[-2::-2]]
-    return (sum(numbers[-1::-2]) + sum(doubled)) % 10 == 0
+class Span(NamedTuple):
+    """A private part of a text, and the mark that takes its place."""
+
+    start: int
+    end: int
+    mark: str
+
+
+class Masking:
+    """Collects the private parts of a text, rule by rule. A later rule doesn't see the parts found by earlier ones.
+
+    Attributes:
+        rest: the text as later rules see it: of the same length, what was found is filled with `<<<>`.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = self.rest = text
+        self._spans: list[Span] = []
+
+    def hide(self, spans: Iterable[Span]) -> None:
+        """Add spans."""
+        if new := [span for span in spans if span.start < span.end]:
+            self._spans += new
+            self._fill((span.start, span.end) for span in new)
+
+    def keep(self, places: Iterable[tuple[int, int]]) -> None:
+        """Leave these parts as they are, whatever later rules say."""
+        self._fill(places)
+
+    def each(self, pattern: re.Pattern[str], mark: str, group: int = 0) -> None:
+        """Hide a group of each match."""
+        self.hide([Span(*found.span(group), mark) for found in pattern.finditer(self.rest)])
+
+    def _fill(self, places: Iterable[tuple[int, int]]) -> None:
+        parts: list[str] = []
+        at = 0
+        for start, end in sorted(places):
+            if end > max(at, start):
+                start = max(at, start)
+                parts += self.rest[at:start], "<" * (end - start - 1), ">"
+                at = end
+        if parts:
+            self.rest = "".join(parts) + self.rest[at:]
+
+    def addresses(self) -> None:
+        """Hide users, passwords, query values and fragments of URLs, and leave scheme, host and port as they are."""
+        urls = [*_URL.finditer(self.rest)] if "://" in self.rest else []
+        self.hide(_in_addresses(urls))
+        kept = []
+        for found in urls:
+            if found["user"]:
+                self.hide([Span(found.start("user"), found.end("user") - 1, REDACTED)])
+            kept += [(found.start(), found.start("user") if found["user"] else found.end("host"))]
+            kept += [(found.start("host"), found.end("host"))]
+        self.keep(kept)
+
+    def look(self) -> None:
+        """Hide what looks private: URLs' credentials and query values, named values, e-mail addresses, and so on."""
+        if ":" in self.rest or "=" in self.rest:
+            self.each(_DATA, REDACTED, 1)
+            self.addresses()
+            self.each(_CALL, PHONE_MARK, 1)
+            self.each(_NAMED_NUMBER, PHONE_MARK, 1)
+            self.each(_QUERY, REDACTED, 1)
+            self.each(_NAMED_VALUE, REDACTED, 1)
+            if "<a" in self.text:
+                for link in _CALL_LINK.finditer(self.text):
+                    self.hide(calls_in(self.rest, *link.span(1)))
+        self.each(_BEARER, TOKEN_MARK, 1)
+        if "@" in self.rest:
+            self.each(_EMAIL, EMAIL_MARK)
+        self.hide(Span(*place, IBAN_MARK) for place in ibans(self.rest))
+        self.hide(Span(*place, CARD_MARK) for place in cards(self.rest))
+        self.each(_TOKEN, TOKEN_MARK)
+        self.hide([Span(*place, TOKEN_MARK) for found in _RANDOM.finditer(self.rest) if (place := _random_part(found))])
+
+    def spans(self) -> list[Span]:
+        """Return what was found, in order."""
+        return merged(self._spans)
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Return spans in order; those that overlap are one, with the mark of the longest."""
+    out: list[Span] = []
+    for span in sorted(spans, key=lambda one: (one.start, -one.end)):
+        if out and span.start < out[-1].end:
+            last = out[-1]
+            mark = last.mark if last.end - last.start >= span.end - span.start else span.mark
+            out[-1] = Span(last.start, max(last.end, span.end), mark)
+        else:
+            out.append(span)
+    return out
+
+
+def replaced(text: str, spans: Iterable[Span]) -> str:
+    """Return a text with marks in the places of its private parts, which come in order."""
+    parts: list[str] = []
+    at = 0
+    for start, end, mark in spans:
+        parts += text[at:start], mark
+        at = end
+    return "".join(parts) + text[at:]
 
 
 def mask_private(text: str) -> str:
-    """Mask URLs' credentials and query values, named values, e-mail addresses, cards' numbers and tokens in a text."""
-    if ":" in text or "=" in text:
-        text = _DATA.sub(lambda found: f"data:{found[1]}{found[2] or ''},{REDACTED}", text)
-        text = _URL.sub(lambda found: found[1] + _masked_address(found[2]), text)
-        text = _QUERY.sub(rf"\1{REDACTED}", text)
-        text = _NAMED_VALUE.sub(lambda found: found[1] + _unless_masked(found[2]), text)
-    text = _BEARER.sub(rf"\1{TOKEN_MARK}", text)
-    if "@" in text:
-        text = _EMAIL.sub(EMAIL_MARK, text)
-    text = _CARD.sub(lambda found: CARD_MARK if luhn(found[0]) else found[0], text)
-    text = _TOKEN.sub(TOKEN_MARK, text)
-    return _RANDOM.sub(lambda found: TOKEN_MARK if _looks_random(found[0]) else found[0], text)
+    """Mask URLs' credentials and query values, named values, e-mail addresses, cards, accounts and tokens."""
+    masking = Masking(text)
+    masking.look()
+    return replaced(text, masking.spans())
 
 
-def _unless_masked(value: str) -> str:
-    return value if value.startswith("<") else REDACTED
+def calls_in(text: str, start: int, end: int) -> list[Span]:
+    """Return the telephone numbers in the part of a text that is a link to one."""
+    found = [Span(*found.span(), PHONE_MARK) for found in PHONE.finditer(text, start, end)]
+    return found or [Span(*found.span(), PHONE_MARK) for found in re.compile("[0-9]{3,}").finditer(text, start, end)]
 
 
-def _masked_address(rest: str) -> str:
-    """Mask what follows a URL's `scheme://`: its user and password, query values and the values in its fragment."""
-    rest, hash_, fragment = rest.partition("#")
-    before, mark, query = rest.partition("?")
-    host, slash, path = before.partition("/")
-    if "@" in host:
-        host = f"{REDACTED}@{host.rpartition('@')[2]}"
-    if query:
-        query = "&".join(_masked_pair(pair) for pair in re.split(r"&amp;|&", query))
-    if not re.fullmatch(r"[!/]?[A-Za-z][A-Za-z/-]{0,40}", fragment):  # the name of a heading or a view
-        fragment = fragment and REDACTED
-    return host + slash + path + mark + query + hash_ + fragment
+def _in_addresses(urls: Iterable[re.Match[str]]) -> Iterator[Span]:
+    """Yield the values in the query and the fragment of URLs."""
+    for found in urls:
+        if query := found["query"]:
+            at = found.start("query")
+            closed = at + len(query if found["fragment"] is not None else query.rstrip(_CLOSING))
+            for pair in _PAIR.split(query):
+                name, equals, _ = pair.partition("=")
+                start = at + len(name) + 1 if equals else at
+                yield Span(start, min(at + len(pair), closed), REDACTED)
+                at += len(pair) + len((_PAIR.match(query, at + len(pair) - found.start("query")) or [""])[0])
+        fragment = (found["fragment"] or "").rstrip(_CLOSING)
+        if not re.fullmatch(r"[!/]?[A-Za-z][A-Za-z/-]{0,40}", fragment):  # the name of a heading or a view
+            yield Span(found.start("fragment"), found.start("fragment") + len(fragment), REDACTED)
 
 
-def _masked_pair(pair: str) -> str:
-    name, equals, value = pair.partition("=")
-    if not equals:
-        return REDACTED
-    return name + equals + (REDACTED if value else "")
+def _random_part(found: re.Match[str]) -> tuple[int, int] | None:
+    """Return where a long run looks like a key, without the names of directories before it."""
+    start, end = found.span()
+    while plain := _PLAIN_PATH.match(found.string, start, end):
+        start = plain.end()
+    return (start, end) if end - start >= 24 and _looks_random(found.string[start:end]) else None
 
 
 def _looks_random(text: str) -> bool:

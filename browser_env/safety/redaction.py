@@ -8,20 +8,31 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from selfsurf.browser_env.safety.lines import Line, Piece, calls, joined, lines_of, pieces_of
+from selfsurf.browser_env.safety.numbers import luhn
 from selfsurf.browser_env.safety.private_text import (
     CARD_MARK,
     EMAIL_MARK,
+    IBAN_MARK,
     NAMED,
+    NAMED_PHONE,
+    PHONE,
+    PHONE_MARK,
     REDACTED,
     TOKEN_MARK,
+    Masking,
+    Span,
+    calls_in,
     decoded,
-    luhn,
     mask_private,
+    merged,
+    replaced,
 )
-from selfsurf.browser_env.safety.secrets import known_values, redact_known
+from selfsurf.browser_env.safety.secrets import find_known, known_values, redact_known
 
 VALUE_MARK = "<value>"
 """Stands for what is or was in a field."""
@@ -39,6 +50,7 @@ _WRAPPED = frozenset({
 """`Accessibility.AXValueType` of DevTools."""
 _FIELD_ROLES = "textbox|searchbox|combobox|spinbutton|slider|textarea|input"
 _PRIVATE_KEY = re.compile(rf"(?:.*[-_ ])?{NAMED}", re.IGNORECASE)
+_PHONE_KEY = re.compile(rf"(?i:(?:.*[-_ ])?{NAMED_PHONE})|[a-z]+(?:Phone|Mobile|Tel|Fax)(?:Number)?")
 _MARKUP_VALUE = re.compile(
     r"(<(?:input|button|option|meter|progress)\b[^>]*?\bvalue\s*=\s*)(\"[^\"]*\"|'[^']*'|[^\s>]+)", re.IGNORECASE
 )
@@ -53,7 +65,6 @@ _ENTERED = re.compile(
     r"[^\"'\u201c\u2018\n]{0,60}"
     r"(?:\"([^\"\n]+)\"|'([^'\n]+)'|\u201c([^\u201d\n]+)\u201d|\u2018([^\u2019\n]+)\u2019)", re.IGNORECASE,
 )  # fmt: skip
-_PIECE = re.compile(r"\"([^\"]*)\"|'([^']*)'|>([^<>]+)<|^([^<>]+)<|>([^<>]+)$")
 _WORD = re.compile(r"[^\s\"'<>]{6,}")
 _SEGMENT = re.compile(r"[^<>\"']{6,}")
 """What may hold an encoded value with blanks in it."""
@@ -69,7 +80,7 @@ _REPEATED = 64
 _REMEMBERED = 50_000
 
 
-MASKS = (EMAIL_MARK, CARD_MARK, TOKEN_MARK, REDACTED)
+MASKS = (EMAIL_MARK, CARD_MARK, IBAN_MARK, PHONE_MARK, TOKEN_MARK, REDACTED)
 """What `masked` leaves where it has masked something but a known secret."""
 
 
@@ -93,7 +104,8 @@ class Redactor:
         self._values: dict[str, None] = {}
         self._pattern: re.Pattern[str] | None = None
         self._squeezed: tuple[str, ...] = ()
-        self._known: dict[str, str] = {}
+        self._known: dict[str, Sequence[Span]] = {}
+        self._words: dict[str, bool] = {}
         self.learn(private)
 
     def learn(self, values: Iterable[str]) -> None:
@@ -112,7 +124,7 @@ class Redactor:
             ordered = sorted(self._values, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(_loosely, ordered)), re.IGNORECASE)
             self._squeezed = tuple(squeezed for one in ordered if len(squeezed := _squeeze(one)) >= _WHOLE)
-            self._known = {}
+            self._known, self._words = {}, {}
 
     def learn_from(self, *snapshots: Any) -> None:
         """Learn the values of the fields in snapshots of a page: trees, markup, outlines."""
@@ -132,50 +144,85 @@ class Redactor:
     def arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call as a log may hold them: what is entered is masked whatever it is."""
         self.learn_arguments(arguments)
+        return self._in_lines(self._arguments(arguments))
+
+    def _arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         redacted = {}
         for key, value in arguments.items():
             if key in _TYPED or _PRIVATE_KEY.fullmatch(key):
                 redacted[self.text(key)] = _each_string(value, lambda _: VALUE_MARK)
             else:
-                redacted[self.text(key)] = self.arguments(value) if isinstance(value, dict) else self.record(value)
+                nested = isinstance(value, dict)
+                redacted[self.text(key)] = self._arguments(value) if nested else self._copy(key, value, numbers=True)
         return redacted
 
     def record(self, record: Any) -> Any:
-        """Return plain data without what is private in it, also where a value is split over several of its strings."""
-        return self._without_split(self._masked(record))
+        """Return plain data without what is private in it, also where a value is split over several of its strings.
+
+        Numbers stay as they are, but those of cards in actions: in a snapshot they are ids and places.
+        """
+        return self._in_lines([self._copy("", record, numbers=False)])[0]
 
     def text(self, text: str) -> str:
         """Return a text without what is private in it."""
-        return self._once(text, self._text) if len(text) <= _REPEATED else self._text(text)
+        return replaced(text, self._spans(text))
 
-    def _once(self, text: str, redact: Callable[[str], str]) -> str:
-        """Redact what was met before without looking again: trees repeat their words."""
+    def line(self, line: Line) -> list[list[Span]]:
+        """Return what is private in each piece of a line."""
+        found = [[*self._spans(piece.text)] for piece in line]
+        if len(line) == 1 and not line[0].calls:
+            return found
+        text, starts = joined(line)
+        called: list[tuple[int, int]] = []
+        for number, (at, one) in enumerate(zip(starts, line, strict=True)):
+            if one.calls:
+                begun = called.pop()[0] if number and line[number - 1].calls else at
+                called.append((begun, at + len(one.text)))
+        for span in self._find(text, called=called, fields=False):
+            for at, piece, spans in zip(starts, line, found, strict=True):
+                start, end = max(span.start - at, 0), min(span.end - at, len(piece.text))
+                if start < end and piece.text[start:end].strip():
+                    spans.append(Span(start, end, span.mark))
+        return [merged(spans) for spans in found]
+
+    def _spans(self, text: str) -> Sequence[Span]:
+        """Find what is private in a text; in a short one that was met before without looking again."""
+        if len(text) > _REPEATED:
+            return self._find(text)
         known = self._known  # another one once something was learned
         if (found := known.get(text)) is None:
-            found = redact(text)
+            found = self._find(text)
             if len(known) < _REMEMBERED:
                 known[text] = found
         return found
 
-    def _text(self, text: str) -> str:
-        text = self._plain(redact_known(text))
-        for pattern, group in _fields_in(text):
-            text = pattern.sub(lambda found, group=group: found[1] + _mark_like(found[group]), text)  # type: ignore[misc]
-        text = mask_private(text)
-        text = _WORD.sub(lambda found: self._once(found[0], self._word), text)
-        if _ENCODED.search(text):
-            text = _SEGMENT.sub(lambda found: self._word(found[0]) if _ENCODED.search(found[0]) else found[0], text)
-        return text
+    def _find(self, text: str, *, called: Iterable[tuple[int, int]] = (), fields: bool = True) -> Sequence[Span]:
+        masking = Masking(text)
+        masking.hide(Span(*one) for one in find_known(text))
+        masking.addresses()
+        for start, end in called:
+            masking.hide(calls_in(masking.rest, start, end))
+        if self._pattern is not None:
+            masking.each(self._pattern, VALUE_MARK)
+        for pattern, group in _fields_in(text) if fields else ():
+            masking.hide([_within_quotes(found, group) for found in pattern.finditer(text)])
+        masking.look()
+        words = [found for found in _WORD.finditer(masking.rest) if self._is_private(found[0])]
+        masking.hide(Span(*found.span(), REDACTED) for found in words)
+        if _ENCODED.search(masking.rest):
+            parts = [found for found in _SEGMENT.finditer(masking.rest) if _ENCODED.search(found[0])]
+            masking.hide(Span(*found.span(), REDACTED) for found in parts if self._is_private(found[0]))
+        return masking.spans()
 
-    def _plain(self, text: str) -> str:
-        return self._pattern.sub(VALUE_MARK, text) if self._pattern is not None else text
-
-    def _word(self, word: str) -> str:
-        """Mask a word that says something private once it is decoded."""
-        for said in decoded(word):
-            if mask_private(said) != said or redact_known(said) != said or self._holds(said):
-                return REDACTED
-        return word
+    def _is_private(self, word: str) -> bool:
+        """Whether a word says something private once it is decoded."""
+        known = self._words
+        if (found := known.get(word)) is None:
+            found = any(mask_private(said) != said or redact_known(said) != said or self._holds(said)
+                        for said in decoded(word))  # fmt: skip
+            if len(word) <= _REPEATED and len(known) < _REMEMBERED:
+                known[word] = found
+        return found
 
     def _holds(self, text: str) -> bool:
         if self._pattern is not None and self._pattern.search(text):
@@ -183,105 +230,109 @@ class Redactor:
         squeezed = _squeeze(text)
         return any(value in squeezed for value in self._squeezed)
 
-    def _masked(self, node: Any) -> Any:
+    def _copy(self, key: str, node: Any, *, numbers: bool) -> Any:
+        """Return a copy in which the values of fields are masked, and cards' numbers that are numbers if asked."""
         if isinstance(node, str):
-            return self.text(node)
+            return PHONE.sub(PHONE_MARK, node) if _PHONE_KEY.fullmatch(key) else node
         if isinstance(node, dict):
             is_node = not _NODE.isdisjoint(node)
+            numbers = numbers or "action" in node
             return {
-                self.text(str(key)): _each_string(_inner(value), _mark_like)
-                if (is_node and key in _VALUES and not _is_wrapper(node)) or _PRIVATE_KEY.fullmatch(str(key))
-                else self._masked(value)
-                for key, value in node.items()
+                self.text(str(name)): _each_string(_inner(value), _mark_like)
+                if (is_node and name in _VALUES and not _is_wrapper(node)) or _PRIVATE_KEY.fullmatch(str(name))
+                else self._copy(str(name), value, numbers=numbers)
+                for name, value in node.items()
             }
         if isinstance(node, (list, tuple, set, frozenset)):
-            items = [self._masked(item) for item in node]
+            items = [self._copy(key, item, numbers=numbers) for item in node]
             for at in _value_places(items):
                 items[at] = _mark_like(items[at])
             return items
-        if isinstance(node, (bool, float, type(None))):
+        if isinstance(node, (bool, type(None))):
             return node
-        if isinstance(node, int):
-            return CARD_MARK if len(str(abs(node))) in range(13, 20) and luhn(str(node)) else node
-        return self.text(str(node))
+        if isinstance(node, (int, float)):
+            digits = f"{abs(node):.0f}"
+            if numbers and len(digits) in range(5, 18) and _PHONE_KEY.fullmatch(key):
+                return PHONE_MARK
+            return CARD_MARK if numbers and len(digits) in range(13, 20) and luhn(digits) else node
+        return str(node)
 
-    def _without_split(self, record: Any) -> Any:
-        """Mask a value's pieces in neighbouring strings: all of them, those of one key, a list's every second one."""
-        touched: set[str] = set()
-        by_key: dict[str, list[str]] = {}
-        secrets = tuple(one for value in known_values() if len(one := _squeeze(value)) >= _WHOLE)
+    def _in_lines(self, record: Any) -> Any:
+        """Mask what is private in the lines of a record, in place, and known values that are split otherwise."""
+        found: dict[tuple[int, Any], list[Span]] = {}
+        holders: dict[tuple[int, Any], Any] = {}
+
+        def note(piece: Piece, spans: Iterable[Span]) -> None:
+            place = (id(piece.holder), piece.key)
+            holders[place] = piece.holder
+            moved = [Span(one.start + piece.start, one.end + piece.start, one.mark) for one in spans]
+            found.setdefault(place, []).extend(moved)
+
+        lines = lines_of(record)
+        for line in lines:
+            for piece, spans in zip(line, self.line(line), strict=True):
+                if spans:
+                    note(piece, spans)
+        for piece, start, end in self._split(lines):
+            note(piece, [Span(start, end, REDACTED)])
+        for place, spans in found.items():
+            holder, key = holders[place], place[1]
+            holder[key] = replaced(holder[key], merged(spans))
+        return record
+
+    def _split(self, lines: Iterable[Line]) -> Iterator[tuple[Piece, int, int]]:
+        """Yield the parts of known values in neighbouring strings: of all, of one key, of a list's every second."""
+        secrets = (one for value in known_values() if len(one := _squeeze(value)) >= _WHOLE)
         values = tuple(dict.fromkeys((*self._squeezed, *secrets)))
-        _gather(record, "", by_key)
-        for chosen in (list(_strings(record)), *by_key.values(), *_alternating(record)):
-            touched |= _split_over([piece for text in chosen for piece in _pieces(text)], values)
-        if not touched:
-            return record
-        pattern = re.compile("|".join(re.escape(one) for one in sorted(touched, key=len, reverse=True)))
-        return _each_string(record, lambda text: pattern.sub(REDACTED, text))
+        if not values:
+            return
+        strings = {(id(one.holder), one.key): one for line in lines for one in line}
+        pieces = [one for at in strings.values() for one in pieces_of(at.holder, at.key, at.holder[at.key])]
+        by_key: dict[str, list[Piece]] = {}
+        for piece in pieces:
+            by_key.setdefault(str(piece.key) if isinstance(piece.holder, dict) else "", []).append(piece)
+        alternating = [one for one in pieces if isinstance(one.holder, list) and one.key % 2]
+        for chosen in (pieces, *by_key.values(), alternating):
+            yield from _split_over(chosen, values)
 
 
-def _split_over(pieces: list[str], values: tuple[str, ...]) -> set[str]:
-    """Return the pieces that hold a value, a card's number or an e-mail address jointly with their neighbours."""
-    squeezed = [_squeeze(piece) for piece in pieces]
-    joined, starts = "".join(squeezed), []
-    length = 0
+def _split_over(pieces: Sequence[Piece], values: Iterable[str]) -> Iterator[tuple[Piece, int, int]]:
+    """Yield the parts of pieces that hold a value jointly.
+
+    A value of letters or of digits alone is found only in pieces that hold nothing else: words and numbers of
+    neighbours make others by chance.
+    """
+    squeezed = [_squeeze(piece.text) for piece in pieces]
+    text, starts = "".join(squeezed), [0]
     for one in squeezed:
-        starts.append(length)
-        length += len(one)
-    touched: set[str] = set()
+        starts.append(starts[-1] + len(one))
+    edges = frozenset(starts)
     for value in values:
-        at = joined.find(value)
+        mixed = any(map(str.isalpha, value)) and not value.isalpha()
+        at = text.find(value)
         while at >= 0:
-            for number, start in enumerate(starts):
-                if start < at + len(value) and start + len(squeezed[number]) > at and squeezed[number]:
-                    touched.add(pieces[number])
-            at = joined.find(value, at + 1)
-    groups = [(n, one) for n, one in enumerate(squeezed) if re.fullmatch(r"[0-9]{2,10}", one)]
-    for first in range(len(groups)):
-        digits = ""
-        for last in range(first, min(first + 5, len(groups))):
-            digits += groups[last][1]
-            if last > first and 13 <= len(digits) <= 19 and luhn(digits):
-                touched |= {pieces[n] for n, _ in groups[first : last + 1]}
-    for n, one in enumerate(pieces):
-        if "@" in one and EMAIL_MARK not in one:
-            around = "".join(piece.strip() for piece in pieces[max(0, n - 1) : n + 2])
-            if mask_private(around) != around and EMAIL_MARK in mask_private(around):
-                touched |= set(pieces[max(0, n - 1) : n + 2])
-    return {piece for piece in touched if piece.strip() and not re.fullmatch(r"<[a-z:]+>", piece)}
+            end = at + len(value)
+            first = bisect_right(starts, at) - 1
+            last = bisect_left(starts, end) - 1
+            whole = at in edges and end in edges and (not value.isdigit() or last - first < len(value) // 2)
+            if last > first and (mixed or whole):
+                for number in range(first, last + 1):
+                    left, right = max(at - starts[number], 0), min(end - starts[number], len(squeezed[number]))
+                    if left < right:
+                        yield (pieces[number], *_unsqueezed(pieces[number].text, left, right))
+            at = text.find(value, at + 1)
 
 
-def _pieces(text: str) -> list[str]:
-    """Return a markup's attributes and texts, in order; of any other text the whole."""
-    if "<" not in text or ">" not in text:
-        return [text]
-    return [piece for found in _PIECE.finditer(text) if (piece := next(filter(None, found.groups()), ""))]
+def _unsqueezed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return where the characters of a squeezed text stand in it."""
+    places = [at for at, char in enumerate(text) for _ in _squeeze(char)]
+    return places[start], places[end - 1] + 1
 
 
-def _gather(node: Any, key: str, by_key: dict[str, list[str]]) -> None:
-    """Collect the strings under each key, in the order of the page."""
-    node = _inner(node)
-    if isinstance(node, str):
-        by_key.setdefault(key, []).append(node)
-    elif isinstance(node, dict):
-        for name, value in node.items():
-            _gather(value, name, by_key)
-    elif isinstance(node, list):
-        for item in node:
-            _gather(item, key, by_key)
-
-
-def _alternating(node: Any) -> Iterator[list[str]]:
-    """Yield the values of flat lists of names and values, as DevTools has a node's attributes."""
-    if isinstance(node, dict):
-        for value in node.values():
-            yield from _alternating(value)
-    elif isinstance(node, list):
-        if len(node) >= 4 and len(node) % 2 == 0 and all(isinstance(item, str) for item in node):
-            yield node[1::2]
-        else:
-            for item in node:
-                yield from _alternating(item)
+def _within_quotes(found: re.Match[str], group: int) -> Span:
+    bare = found[group].strip("\"'")
+    start = found.start(group) + found[group].find(bare)
+    return Span(start, start + len(bare), VALUE_MARK)
 
 
 def _fields_in(text: str) -> Iterator[tuple[re.Pattern[str], int]]:
@@ -302,6 +353,8 @@ def _field_values(node: Any) -> Iterator[str]:
                 if pattern is not _MARKUP_VALUE or _is_text_field(found[1]):
                     yield found[group].strip("\"'")
     elif isinstance(node, dict):
+        if calls(node):
+            yield from (found[0] for text in (calls(node), *_texts(node)) for found in PHONE.finditer(text))
         if not _NODE.isdisjoint(node) and not _is_wrapper(node) and _takes_text(node):
             for key in _VALUES & node.keys():
                 yield from _strings(_inner(node[key]))
@@ -314,6 +367,15 @@ def _field_values(node: Any) -> Iterator[str]:
             yield node[at]
         for item in node:
             yield from _field_values(item)
+
+
+def _texts(node: Any) -> Iterator[str]:
+    """Yield what a person reads of a node."""
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, dict):
+        for one in (_inner(node.get("name")), *(node.get("children") or ())):
+            yield from _texts(one)
 
 
 def _is_text_field(markup: str) -> bool:
@@ -357,6 +419,8 @@ def _mark_like(value: str) -> str:
 def _loosely(value: str) -> str:
     if len(value) < _WHOLE:
         return rf"(?<![0-9A-Za-z]){re.escape(value)}(?![0-9A-Za-z])"
+    if len(digits := re.sub(r"[\s().,/-]", "", value)) > _WHOLE and digits.removeprefix("+").isdigit():
+        return r"[\s().,/-]*".join(map(re.escape, digits))  # a number, however it is grouped
     return r"[\s\u200b-\u200d\u00ad\u2060\ufeff]*".join(re.escape(char) for char in value if not char.isspace())
 
 

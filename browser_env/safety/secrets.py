@@ -7,7 +7,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -169,6 +169,12 @@ class Vault:
         index = next(int(name[1:]) for name, text in match.groupdict().items() if text is not None)
         return f"<secret:{self._groups[index]}>"
 
+    def find(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield where a text has a secret value: start, end and `<secret:name>`."""
+        for match in self._pattern.finditer(text) if self._pattern is not None else ():
+            if match["keep"] is None:
+                yield (*match.span(), self._mask(match))
+
     def redact_observation(self, observation: Observation) -> Observation:
         """Return an observation without secrets, including one that is split over several fields."""
         if self._pattern is None:
@@ -272,6 +278,12 @@ def hide(name: str, value: str) -> None:
 def known_values() -> list[str]:
     """Return the values of the secrets of all of this process's environments, for who looks for them otherwise."""
     return [value for vault in list(_known.values()) for values in vault._values.values() for value in values]
+
+
+def find_known(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where a text has a secret of one of this process's environments: start, end and `<secret:name>`."""
+    for vault in list(_known.values()):
+        yield from vault.find(text)
 
 
 def redact_known(record: Any) -> Any:

@@ -31,7 +31,6 @@ from selfsurf.browser_env.router.evidence import Sight, collect
 from selfsurf.browser_env.router.provider import Complete, Decide, Provider, ProviderError
 from selfsurf.browser_env.router.words import asked, needed, read_into
 from selfsurf.browser_env.safety.masking import secret_boxes
-from selfsurf.browser_env.safety.private_text import SHOWN
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.browser_env.text import visible
 
@@ -163,7 +162,7 @@ class EnvironmentProvider(Provider):
         core = env.core
         assert core.session is not None
         tab = core.session.active
-        sight = Sight(tab.protocol, tab.screenshot, lambda: secret_boxes(tab, core.vault.patterns, SHOWN))
+        sight = Sight(tab.protocol, tab.screenshot, lambda: secret_boxes(tab, core.vault.patterns, private=True))
         if failed:
             ids = [await self._backend_id(env, id) for id in nodes if id not in core.foreign]
             sight.nodes = [id for id in ids if id is not None]

@@ -48,7 +48,6 @@ from selfsurf.browser_env.router.words import asked, bare_json
 from selfsurf.browser_env.safety.access import WEBRTC_SWITCH, AccessGuard
 from selfsurf.browser_env.safety.masking import boxes_in_process
 from selfsurf.browser_env.safety.policy import Safety
-from selfsurf.browser_env.safety.private_text import SHOWN
 from selfsurf.browser_env.session.browsers import find_browser
 from selfsurf.browser_env.text import one_line
 
@@ -316,7 +315,7 @@ class StagehandProvider(Provider):
         page = await self._page()
         protocol: Any = await self._connection(page.page_id)
         sight = Sight(
-            protocol, lambda: page.screenshot(type="png"), lambda: boxes_in_process(protocol, (), kinds=SHOWN)
+            protocol, lambda: page.screenshot(type="png"), lambda: boxes_in_process(protocol, (), private=True)
         )
         sight.nodes = [id for id in nodes if isinstance(id, int) and id < NODES_OF_A_FRAME]
         return await collect(sight, url=await page.url(), failed=failed, screenshot=screenshot)

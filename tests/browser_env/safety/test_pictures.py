@@ -10,7 +10,6 @@ from selfsurf.browser_env import Safety
 from selfsurf.browser_env.router import evidence
 from selfsurf.browser_env.router.evidence import Sight, collect
 from selfsurf.browser_env.safety.masking import MASK_COLOUR, secret_boxes
-from selfsurf.browser_env.safety.private_text import SHOWN
 from selfsurf.browser_env.session.runtime import runtime
 
 PAGE = """<meta charset=utf-8><body style='margin:0;height:3000px;font:16px monospace'>
@@ -38,7 +37,7 @@ def sight(open_page, monkeypatch):
     env, _ = open_page(PAGE, options={"safety": Safety(secrets={"password": "hunter2/secret"}), "screenshot": False})
     core = env.unwrapped.core
     tab = core.session.active
-    return tab, Sight(tab.protocol, tab.screenshot, lambda: secret_boxes(tab, core.vault.patterns, SHOWN))
+    return tab, Sight(tab.protocol, tab.screenshot, lambda: secret_boxes(tab, core.vault.patterns, private=True))
 
 
 def uniform(png, places):

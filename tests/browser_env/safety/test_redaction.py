@@ -14,7 +14,8 @@ from selfsurf.browser_env.attempts.attempt import Attempt, Evidence, Failure
 from selfsurf.browser_env.attempts.log import FileLog
 from selfsurf.browser_env.attempts.settings import LogSettings
 from selfsurf.browser_env.safety import secrets
-from selfsurf.browser_env.safety.private_text import luhn, mask_private
+from selfsurf.browser_env.safety.numbers import luhn
+from selfsurf.browser_env.safety.private_text import mask_private
 from selfsurf.browser_env.safety.redaction import Redactor
 from selfsurf.browser_env.safety.secrets import Vault
 

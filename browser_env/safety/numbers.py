@@ -1,0 +1,92 @@
+"""Numbers that say what they are: of payment cards, by their groups and check digit, and of bank accounts (IBAN)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+_BLANKS = r"[ \u00a0\u2007\u202f\x1f]"  # \x1f is `private_text.SOFT`
+_RUN = re.compile(rf"[0-9](?:{_BLANKS}{{0,4}}[.\u2010-\u2013-]?{_BLANKS}{{0,4}}[0-9]){{12,}}")
+_GROUP = re.compile(r"[0-9]+")
+_GROUP_IN_PIECES = re.compile(r"[0-9](?:\x1f?[0-9])*")
+_GROUPED = re.compile(r"4 4 4 4(?: [123])?|4 4 4 [123]|4 6 [45]|4 3 3 3|4 4 5|4 5 6|8 8|6 1[03]|(?:1 ){12,18}1")
+"""Lengths of the groups in which people write a card's number."""
+_ISSUED = re.compile(r"2[2-7]|[3-6]|8[12]|9792")
+"""What the numbers of payment cards begin with."""
+
+_LENGTHS = (
+    "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 "
+    "EE20 EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 "
+    "IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 "
+    "NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 "
+    "SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30 "
+)
+_LENGTH = {one[:2]: int(one[2:]) for one in _LENGTHS.split()}
+"""Characters of a country's IBANs."""
+_IBAN = re.compile(rf"(?<![A-Za-z0-9])([A-Za-z]{{2}})(?={_BLANKS}?[0-9]{_BLANKS}?[0-9])")
+_NEXT = re.compile(rf"{_BLANKS}{{0,3}}-?([A-Za-z0-9])")
+_FEWEST_DIGITS = 10
+"""Of an IBAN: letters stand for banks only."""
+
+
+def luhn(digits: str) -> bool:
+    """Does a card's check digit fit? Of all numbers, one in ten does."""
+    numbers = [int(char) for char in digits if char.isdigit()]
+    if len(set(numbers)) == 1:
+        return False
+    doubled = [sum(divmod(2 * number, 10)) for number in numbers[-2::-2]]
+    return (sum(numbers[-1::-2]) + sum(doubled)) % 10 == 0
+
+
+def cards(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where a text has the number of a card: 13 to 19 digits in one piece, or grouped as people write them."""
+    for run in _RUN.finditer(text):
+        for pattern in (_GROUP, _GROUP_IN_PIECES) if "\x1f" in run[0] else (_GROUP,):
+            groups = [*pattern.finditer(text, *run.span())]
+            first = 0
+            while first < len(groups):
+                last = _end_of_card(text, groups, first)
+                if last is not None and (last > first or pattern is _GROUP):
+                    yield groups[first].start(), groups[last].end()
+                first = first + 1 if last is None else last + 1
+
+
+def _end_of_card(text: str, groups: Sequence[re.Match[str]], first: int) -> int | None:
+    """Return the last group of the longest card's number that begins with a group."""
+    lengths, gaps, ends = "", set(), None
+    digits = ""
+    for last in range(first, len(groups)):
+        group = groups[last][0].replace("\x1f", "")
+        if last > first:
+            gap = text[groups[last - 1].end() : groups[last].start()].strip(" \u00a0\u2007\u202f\x1f")
+            gaps.add(gap)
+        digits += group
+        lengths = f"{lengths} {len(group)}".strip()
+        if len(digits) > 19 or len(gaps) > 1:
+            break
+        shaped = last == first or _GROUPED.fullmatch(lengths)
+        if len(digits) >= 13 and shaped and _is_card(digits, groups[first : last + 1]):
+            ends = last
+    if ends == first and text[: groups[first].start()][-2:-1].isdigit() and text[groups[first].start() - 1] in ".,":
+        return None  # the decimals of a number
+    return ends
+
+
+def _is_card(digits: str, groups: Sequence[re.Match[str]]) -> bool:
+    row = len(groups) > 1 and all(one[0][-1] == "0" and one[0][0] != "0" for one in groups)  # 4000 3000 2000 1000
+    return bool(_ISSUED.match(digits)) and luhn(digits) and not row
+
+
+def ibans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where a text has an IBAN, in one piece or in groups: its length is its country's, and its check fits."""
+    for found in _IBAN.finditer(text):
+        characters, end = found[1].upper(), found.end()
+        length = _LENGTH.get(characters, 0)
+        while len(characters) < length and (following := _NEXT.match(text, end)):
+            characters, end = characters + following[1].upper(), following.end()
+        if len(characters) != length or not length or re.match("[A-Za-z0-9]", text[end : end + 1]):
+            continue
+        if not characters.isascii() or sum(map(str.isdigit, characters)) < _FEWEST_DIGITS:
+            continue
+        if int("".join(str(int(one, 36)) for one in characters[4:] + characters[:4])) % 97 == 1:
+            yield found.start(), end

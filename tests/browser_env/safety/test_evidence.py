@@ -1,0 +1,225 @@
+"""Evidence of real pages: nothing is masked on a page without secrets, and planted secrets are masked everywhere."""
+
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from selfsurf.browser_env import Safety
+from selfsurf.browser_env.attempts.attempt import Attempt, Evidence, Failure
+from selfsurf.browser_env.attempts.log import FileLog
+from selfsurf.browser_env.attempts.settings import LogSettings
+from selfsurf.browser_env.router import evidence
+from selfsurf.browser_env.router.evidence import Sight, collect
+from selfsurf.browser_env.safety.masking import MASK_COLOUR, secret_boxes
+from selfsurf.browser_env.safety.redaction import Redactor
+from selfsurf.browser_env.session.runtime import runtime
+
+ROOT = Path(__file__).parents[3]
+ROWS = range(1, 121)
+
+
+def each(row, numbers=ROWS):
+    return "".join(row.format(n=n, day=n % 28 + 1, price=n * 37 % 9000 + 1000, id=20000000 + n * 7919) for n in numbers)
+
+
+GENERATED = {
+    "list": "<ul>" + each("<li>Item {n} <span>2026-11-{day:02}</span> <b>{price}</b> <button>Buy</button></li>") + "</ul>",
+    "price table": "<table><tr><th>Item<th>Day<th>Price<th>Stock</tr>"
+    + each("<tr><td>Item {n}<td>2026-11-{day:02}<td>{price}<td>{price}</tr>") + "</table>",
+    "table of numbers alone": "<table>" + each("<tr><td>{price}<td>{price}<td>{price}<td>{price}</tr>") + "</table>",
+    "calendar": "<table>" + "".join("<tr>" + "".join(f"<td><a href='#{w}'>{w * 7 + d + 1}</a>" for d in range(7)) + "</tr>" for w in range(5)) + "</table>",
+    "calendar of spans": "<div>" + "".join(f"<span>{day}</span>" for day in range(1, 32)) + "</div>",
+    "pages": "<nav>" + " ".join(f"<a href='?p'>{page}</a>" for page in range(1, 41)) + "</nav>",
+    "orders": "<ol>" + each("<li><a href='/orders/{id}'>Order {id}</a>, customer <i>{price}-{n}</i>, ref 0151-{id}</li>") + "</ol>",
+    "prices in spans": "<div>" + each("<span>{price}</span><span>{n}</span><span>{price}</span>") + "</div>",
+    "axis": "<div><span>4000</span> <span>3000</span> <span>2000</span> <span>1000</span></div><p>4000 3000 2000 1000",
+    "options": "<label>Year <select>" + each("<option>{price}</option>") + "</select></label>",
+    "times": "<p>" + each("<time>2026-11-{day:02} 12:30</time>, 17644{id} ms, <code>0.{id}{id}</code><br>"),
+    "lines": "<p>" + each("{price}<br>") + "</p><pre>" + each("{price}\n") + "</pre>",
+}  # fmt: skip
+KEPT = sorted((ROOT / "tests/browser_env/pages").glob("*.html"))
+PAGES = {**GENERATED, **{path.stem: path.read_text(encoding="utf8") for path in KEPT}}
+
+
+def look(env):
+    core = env.unwrapped.core
+    tab = core.session.active
+    sight = Sight(tab.protocol, tab.screenshot, lambda: secret_boxes(tab, core.vault.patterns, private=True))
+    root = runtime().run(tab.protocol.send("Runtime.evaluate", {"expression": "document.body"}))["result"]["objectId"]
+    node = runtime().run(tab.protocol.send("DOM.describeNode", {"objectId": root}))["node"]["backendNodeId"]
+    sight.nodes = [node]
+    return runtime().run(collect(sight, url=tab.page.url, failed=True, screenshot=True)), tab
+
+
+@pytest.fixture(autouse=True)
+def plenty_of_time(monkeypatch):
+    monkeypatch.setattr(evidence, "SECONDS", 30.0)
+
+
+def without_values(node):
+    """What a slider or a button holds is masked as any field's value is, and so are values in a frame's address."""
+    if isinstance(node, dict):
+        return {key: without_values(value) for key, value in node.items() if key not in ("value", "src")}
+    return [without_values(item) for item in node] if isinstance(node, list) else node
+
+
+def test_there_are_twenty_pages():
+    assert len(PAGES) >= 20
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_without_secrets_stays_as_it_is(open_page, page):
+    env, _ = open_page(PAGES[page])
+    found, tab = look(env)
+    assert found.cut == ()
+    redactor = Redactor()
+    redactor.learn_from(found.tree, found.dom)
+    assert without_values(redactor.record(found.tree)) == without_values(found.tree)
+    assert without_values(redactor.record(found.dom)) == without_values(found.dom)
+    fields = runtime().run(tab.page.evaluate(
+        "Array.from(document.querySelectorAll('input, textarea, select, [contenteditable]')).length"
+    ))  # fmt: skip
+    if not fields and "frame" not in page and "shadow" not in page:
+        assert runtime().run(secret_boxes(tab, (), private=True)) == []
+
+
+HEX = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+PLANTED = {
+    "card": "4539148803436467",
+    "card, spaced": "4539 1488 0343 6467",
+    "card, dashed": "4539-1488-0343-6467",
+    "Amex": "3782 822463 10005",
+    "card over spans": "<span>4539</span> <span>1488</span> <span>0343</span> <span>6467</span>",
+    "card over spans without blanks": "<span>4539</span><span>1488</span><span>0343</span><span>6467</span>",
+    "card with a bold part": "45<b>39</b> 1488 0343 6467",
+    "card broken in the source": "4539\n    1488 0343\n6467",
+    "German IBAN": "DE89 3704 0044 0532 0130 00",
+    "British IBAN": "GB29NWBK60161331926819",
+    "French IBAN": "FR14 2004 1010 0505 0001 3M02 606",
+    "Norwegian IBAN": "NO93 8601 1117 947",
+    "IBAN over spans": "<span>DE89</span> <span>3704</span> <span>0044</span> <span>0532</span> <span>0130</span> <span>00</span>",
+    "JSON web token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N",
+    "hex in a path": f"http://a.b/reset/{HEX}",
+    "bound secret": "hunter2/secret",
+    "bound secret over spans": "<span>hunter</span><span>2/secret</span>",
+    "password": "password=swordfish9",
+    "e-mail address": "<b>ada</b>@<b>example.org</b>",
+    "tel: link": "<a href='tel:+49301234567'>+49 30 1234567</a>",
+    "tel: link with words": "<a href='tel:+49301234567'>Call <b>030</b> 123 45 67</a>",
+    "named number": "Telefon: +49 151 2345678",
+}  # fmt: skip
+LEFT = {"hex in a path": "http://a.b/reset/", "password": "password=", "named number": "Telefon: ",
+        "tel: link with words": "Call "}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_a_planted_secret_is_masked_in_line_tree_dom_and_picture(open_page, tmp_path, kind):
+    page = (
+        f"<body style='margin:0;font:16px monospace'><p>Before</p><p><span id=it>{PLANTED[kind]}</span></p><p>After 12"
+    )
+    options = {"safety": Safety(secrets={"password": "hunter2/secret"})}
+    env, _ = open_page(page, options=options)
+    found, tab = look(env)
+    shown = runtime().run(tab.page.evaluate("document.querySelector('#it').innerText"))
+    log = FileLog("run", LogSettings(tmp_path / "log"))
+    attempt = Attempt("run", "s", "a", "act", "p", {"instruction": f"look at {shown}"})
+    log.failed(
+        attempt, 1.0, Failure("unknown", f"It failed on {shown}.", False), Evidence("", None, found.tree, found.dom)
+    )
+    log.close("failed")
+    assert log.flush(60)
+    written = "\n".join(file.read_text() for file in log.folder.rglob("*") if file.is_file())
+    parts = re.findall(r"[A-Za-z0-9]{3,}", shown.removeprefix(LEFT.get(kind, "")))
+    for part in parts:
+        assert not re.search(rf'(?<![0-9A-Za-z]){part}(?![0-9A-Za-z])', re.sub(r'"(node|ts|durationMs|toolArgsHash)": "?[^",]*"?|<[a-z:]+>|span', "", written)), part  # fmt: skip
+    assert "Before" in written
+    assert "After 12" in written
+    if kind in LEFT:
+        assert LEFT[kind].strip() in written
+    pixels = np.asarray(Image.open(io.BytesIO(found.screenshot)).convert("RGB"))
+    rects = runtime().run(tab.page.evaluate(
+        """(left) => {
+            const texts = document.createTreeWalker(document.querySelector('#it'), NodeFilter.SHOW_TEXT), out = [];
+            for (let at = 0, text; (text = texts.nextNode()); at += text.data.length) {
+                if (!text.data.trim() || at + text.data.length <= left) continue;
+                const range = document.createRange();
+                range.selectNodeContents(text);
+                if (at < left) range.setStart(text, left - at);
+                const r = range.getBoundingClientRect();
+                out.push([r.x, r.y, r.width, r.height].map(Math.round));
+            }
+            return out;
+        }""", len(LEFT.get(kind, "")),
+    ))  # fmt: skip
+    assert rects
+    for x, y, width, height in rects:
+        assert (pixels[y : y + height, x : x + width] == MASK_COLOUR).all(), (x, y, width, height)
+    bare = (pixels != MASK_COLOUR).any(axis=2)
+    assert bare[: rects[0][1] - 2].all()
+    assert bare[rects[-1][1] + rects[-1][3] + 2 :].all()
+
+
+def test_a_card_in_four_fields_is_masked(open_page):
+    page = "<form>Card " + "".join(f"<input size=4 value={part}>" for part in (4539, 1488, 2343, 6467)) + "</form>"
+    found, tab = look(open_page(page)[0])
+    markup = runtime().run(tab.page.evaluate("document.body.innerHTML"))
+    redactor = Redactor()
+    redactor.learn_from(markup, found.tree, found.dom)
+    for part in ("4539", "1488", "2343", "6467"):
+        assert part not in json.dumps(redactor.record([markup, found.tree, found.dom]))
+    assert len(runtime().run(secret_boxes(tab, (), private=True))) == 4
+
+
+def test_a_telephone_number_of_a_link_is_masked_in_the_names_around_it(open_page):
+    page = "<table border=1><tr><th>Who<th>Phone</tr><tr><td>Ada<td><a href='tel:+49301234567'>030/123 45 67</a></tr></table>"
+    found, _ = look(open_page(page)[0])
+    redactor = Redactor()
+    redactor.learn_from(found.tree, found.dom)
+    seen = json.dumps(redactor.record([found.tree, found.dom]))
+    assert "123 45" not in seen
+    assert "49301234567" not in seen
+    assert "Ada" in seen
+    assert redactor.text("dial 030 1234567") != "dial 030 1234567"
+
+
+def test_numbers_are_no_text_in_a_snapshot_but_are_in_an_action():
+    tree = [
+        {
+            "role": "cell",
+            "node": 4539,
+            "box": [1488, 343, 6467, 4539148803436467],
+            "children": [{"role": "row", "node": 7}],
+        }
+    ]
+    assert Redactor(["45391488"]).record(tree) == tree
+    for given in (
+        {"number": 4539148803436467},
+        {"deep": [{"card": 4539148803436467.0}]},
+        {"see": "no. 4539148803436467"},
+    ):
+        assert "4539" not in json.dumps(Redactor().arguments(given))
+    assert "4539" not in json.dumps(Redactor().record({"actions": [{"action": "click", "x": 4539148803436467}]}))
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["a.b", "a.b:8443", "sub.domain-24.example.co.uk", "xn--mnchen-3ya.de", "[2001:db8::1]:8080", "10.0.0.1", "localhost:1",
+     "münchen.de", "d111111abcdef8a1b2c3d4e5f6a7b8c9.cdn.test", "4539148803436467.test"],
+)  # fmt: skip
+@pytest.mark.parametrize("scheme", ["http", "https", "ws"])
+@pytest.mark.parametrize(
+    "rest", [f"/reset/{HEX}", f"/a-b/3/{HEX}?q=1", f"/?token={HEX}#access_token={HEX}", f"/x#{HEX}"]
+)
+def test_the_host_stays_whole(host, scheme, rest):
+    for said in ("{}", "see {}.", "({}), then", '"{}"', "token: {}", "<a href='{}'>x</a>", "url={}\nmore"):
+        text = Redactor(["reset", "example", "localhost"]).text(said.format(f"{scheme}://{host}{rest}"))
+        assert f"{scheme}://{host}/" in text, text
+        assert HEX not in text
+        assert "fresh" not in Redactor().text(said.format(f"{scheme}://{host}/?ab=fresh1#cd=fresh2"))
+    text = Redactor().text(f"{scheme}://ada:hunter2@{host}{rest}")
+    assert text.startswith(f"{scheme}://<redacted>@{host}/")
