@@ -170,6 +170,7 @@ class Run:
             "cut_off": self.clock.cut_off,
             "seconds": self.log.all_seconds(1),
             "learning": self.learning.figures(),
+            **({} if self.learning.distilled is None else {"distilled": self.learning.distilled}),
             **({} if self.manager is None else {"evaluation": self.manager.summary()}),
             **({} if self.agreement is None else {"recorded": self.agreement.model_dump()}),
         }

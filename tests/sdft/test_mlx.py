@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def both(folder, tmp_path, monkeypatch):
     from selfsurf.sdft.run.model import lora_config
     from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
-    learned, shown = rows(), rows(3)
+    learned = rows()
     drawn = Drawn(learned, None, FIGURES)
 
     def make(*, recorded=False, **changes):
@@ -83,14 +84,16 @@ def both(folder, tmp_path, monkeypatch):
             tasks=("MiniWoB/click-test-2-v0",), model=str(folder), episodes_per_step=3, lora_rank=4, warmup_steps=2,
             teacher_rate=0.1, least_first_divergence=0.0, **{"steps": 20, "learning_rate": 5e-3, **changes},
         )  # fmt: skip
-        monkeypatch.setattr(Batches, "draw", lambda *_: Drawn(drawn.rows, shown, FIGURES) if recorded else drawn)
+        shown = rows(3) if recorded is True else recorded
+        now = Drawn(drawn.rows, shown, FIGURES) if recorded else drawn
+        monkeypatch.setattr(Batches, "draw", lambda *_: now)
         jobs = [Job("it", number) for number in range(3 * settings.steps)]
         policy = TransformersPolicy(folder, dtype="float32", device="cpu")
         theirs = EpisodeSDFTTrainer(
             settings, tmp_path / "torch", model=policy.model, processing_class=policy.tokenizer, jobs=jobs,
             rollouts=Rollouts(), peft_config=lora_config(policy.model, settings),
         )  # fmt: skip
-        theirs.recorded_rows = recorded
+        theirs.recorded_rows = bool(recorded)
         matrices = {name: one for name, one in theirs.model.named_parameters() if ".default." in name}
         with torch.no_grad():
             for name, one in matrices.items():
@@ -101,7 +104,7 @@ def both(folder, tmp_path, monkeypatch):
         ours = MLXTrainer(settings, tmp_path / "mlx", model=made, jobs=jobs, rollouts=Rollouts())
         if made.teacher:
             made.teacher = {name: mx.array(one) for name, one in as_mlx(teacher_of(theirs)).items()}
-        return theirs, ours, drawn if not recorded else Drawn(drawn.rows, shown, FIGURES)
+        return theirs, ours, now
 
     return make
 
@@ -137,6 +140,20 @@ def cosine(one, other):
 )  # fmt: skip
 def test_loss_and_gradient_are_torchs(both, changes):
     check_that_they_agree(both, changes)
+
+
+def test_recorded_rows_are_learned_from_a_teacher_that_follows_as_by_torch(both):
+    _, ours, drawn = both(steps=1, recorded=True, teacher_temperature=0.02)
+    row, *others = drawn.shown
+    reply: list[int] = []
+    for _ in range(4):  # what the teacher itself would write
+        asked = replace(row, completion_ids=[*reply, 0])
+        reply.append(int(ours.objective._teacher([asked], "ema")[0, -1].argmax()))
+    shown = [replace(row, completion_ids=reply), *others]
+    figures = check_that_they_agree(
+        both, {"recorded": shown, "teacher_temperature": 0.02, "divergence": 0.5, "min_confidence": 0.6}
+    )
+    assert figures["recorded/distilled"] == pytest.approx(1 / 3)
 
 
 def test_rows_that_no_teacher_follows_are_left_out_as_by_torch(both, monkeypatch):
