@@ -139,7 +139,7 @@ class Run:
 
     def train(self, trainer: Any) -> None:
         """Train, from the beginning or from the checkpoint; a run that was at its end, or its time, has ended there."""
-        trainer.rehearsal, trainer.practice = self.rehearsal, self.practice
+        trainer.rehearsal, trainer.practice, trainer.about = self.rehearsal, self.practice, self.about
         trainer.seconds.update(self.log.seconds)  # of earlier starts
         self.log.seconds = trainer.seconds
         self.log.prepared()

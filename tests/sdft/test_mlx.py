@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -21,6 +22,7 @@ from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.jobs import learned_offline
 from selfsurf.sdft.rows.samples import Sample
 from selfsurf.sdft.run.checkpoint_files import last_step
+from selfsurf.sdft.run.export import export
 from selfsurf.sdft.trainers.batches import Batches, Drawn
 from tests.few import few
 from tests.models.small import save_small, small_llama
@@ -254,6 +256,10 @@ def test_it_trains_where_there_is_no_torch_and_leaves_both_forms(saved, shown, t
     name = "model.layers.0.self_attn.q_proj"
     assert peft[f"base_model.model.{name}.lora_B.weight"] == mlx[f"{name}.lora_b"].transposed()
     assert any(mlx[f"{name}.lora_b"].data), "something was learned"
+    before = (tmp_path / "run/adapter" / PEFT_WEIGHTS).read_bytes()
+    shutil.rmtree(tmp_path / "run/adapter")
+    assert export(tmp_path / "run") == (tmp_path / "run/adapter", 1)
+    assert (tmp_path / "run/adapter" / PEFT_WEIGHTS).read_bytes() == before
 
 
 @pytest.mark.slow
