@@ -105,7 +105,10 @@ def main(settings: Settings) -> int:
     and 143 after a SIGTERM, with the adapter of the last checkpoint, from which --resume resumes.
     """
     if settings.export is not None:
-        return _exported(settings.export)
+        code = _exported(settings.export)
+        if not code:
+            console.print("The training's own command with --resume resumes from there.")
+        return code
     settings = _with_all_folders(settings)
     _check_out(settings)
     quiet_libraries()
@@ -227,7 +230,7 @@ def _exported(run: Path) -> int:
     except (ValueError, OSError, ModelError) as error:
         console.print(f"No adapter was written: {error}", style="red", markup=False)
         return 1
-    console.print(f"Adapter of step {step}: {adapter}", highlight=False, markup=False)
+    console.print(f"Adapter of step {step}: {adapter} (selfsurf run --adapter)", highlight=False, markup=False)
     return 0
 
 

@@ -174,7 +174,9 @@ def test_of_a_training_that_was_killed_the_last_checkpoint_becomes_the_adapter(a
     step = last_step(run)
     result = CliRunner().invoke(app, ["train", "--export", str(run)])
     assert result.exit_code == 0, result.output
-    assert f"Adapter of step {step}: {run / 'adapter'}" in " ".join(result.output.split())
+    said = " ".join(result.output.split())
+    assert f"Adapter of step {step}: {run / 'adapter'}" in said
+    assert "own command with --resume resumes from there" in said
     check_exported(run, step, tiny_folder)
 
 
