@@ -87,6 +87,8 @@ class Settings(EnvironmentArguments):
     enrich: bool | None = None
     """Have Nemotron Ultra 253B explain demonstrations to the teacher, by NVIDIA NIM with NVIDIA_API_KEY, or whom `--set
     enrich=...` names: what is on the pages is sent there."""
+    export: Path | None = None
+    """Folder of a training that was killed: its last checkpoint becomes the adapter there, and nothing is trained."""
     resume: bool = False
     """Resume from the last checkpoint in --out."""
     push_to_hub: str = ""
@@ -100,8 +102,13 @@ def main(settings: Settings) -> int:
     """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or their outcomes.
 
     Exit code 0: the adapter is there; 1: the run failed, and says why; 2: for options that can't be; 130: after Ctrl-C,
-    and 143 after a SIGTERM, with a checkpoint that --resume resumes from.
+    and 143 after a SIGTERM, with the adapter of the last checkpoint, from which --resume resumes.
     """
+    if settings.export is not None:
+        code = _exported(settings.export)
+        if not code:
+            console.print("The training's own command with --resume resumes from there.")
+        return code
     settings = _with_all_folders(settings)
     _check_out(settings)
     quiet_libraries()
@@ -186,11 +193,12 @@ def main(settings: Settings) -> int:
             return 1
         except KeyboardInterrupt:
             last = last_step(out)
-            console.print(
-                "Interrupted in the first step: the same command begins again."
-                if last is None
-                else f"Interrupted. The same command with --resume resumes from step {last} of {steps}."
-            )
+            if last is None:
+                console.print("Interrupted in the first step: the same command begins again.")
+            else:
+                if is_first():
+                    _exported(out)
+                console.print(f"Interrupted. The same command with --resume resumes from step {last} of {steps}.")
             return interrupts.exit_code or 130
     if not is_first():
         return 0
@@ -210,6 +218,20 @@ def main(settings: Settings) -> int:
     if "evaluation" in summary:
         _warn_of_perplexity(summary["evaluation"])
     return code
+
+
+def _exported(run: Path) -> int:
+    """Make the last checkpoint of a training its adapter, and return the exit code."""
+    from selfsurf.agents.model_files import ModelError
+    from selfsurf.sdft.run.export import export
+
+    try:
+        adapter, step = export(run)
+    except (ValueError, OSError, ModelError) as error:
+        console.print(f"No adapter was written: {error}", style="red", markup=False)
+        return 1
+    console.print(f"Adapter of step {step}: {adapter} (selfsurf run --adapter)", highlight=False, markup=False)
+    return 0
 
 
 def _with_all_folders(settings: Settings) -> Settings:

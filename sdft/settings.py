@@ -106,8 +106,9 @@ class TrainSettings(BaseModel):
     a task has one, and `hindsight` where one has not."""
     recorded_rows: int = Field(default=12, ge=0)
     """With `demonstrations`: recorded steps that are learned from in each optimizer step, each time in another
-    variation, as they were done; so is what was shown for the student's own steps (`sdft.rows.recorded`). 0: nothing
-    is, and a teacher is told of it, as with the other contexts; the default with `episodes`."""
+    variation (`sdft.rows.recorded`). Rows of these, and of the student's own steps for which an action is known, are
+    learned from the teacher where it gives the recorded action at least half of the probability, else by cross-entropy.
+    0: no recorded steps, and a teacher scores what the student sampled; the default with `episodes`."""
     hindsight_episodes: tuple[str, ...] = ()
     """Folders of the agent's own successful episodes from before, for the context `hindsight`."""
     enrich: EnrichSettings | None = None
@@ -308,6 +309,9 @@ class TrainSettings(BaseModel):
             )
         if (self.demonstrations or self.episodes) and self.recorded_rows and self.importance_clip is not None:
             raise ValueError("importance_clip weighs what the student sampled: set recorded_rows=0, or leave it out")
+        if self.enrich is not None and (self.role == "verifier" or not {*self.enrich.contexts} & {*self.contexts}):
+            what = "a verifier has no teacher" if self.role == "verifier" else f"contexts is {list(self.contexts)}"
+            raise ValueError(f"nothing of what enrich explains would be learned: {what}")
         if self.hindsight_episodes and "hindsight" not in self.contexts:
             raise ValueError('hindsight_episodes are for the context "hindsight": name it in contexts, or omit them')
         if self.evaluate_tasks and not self.evaluate_every:

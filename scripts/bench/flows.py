@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from pydantic import Field
 
+from selfsurf.scripts.report.formats import percent
 from selfsurf.scripts.terminal.arguments import Model, Set, make_folder, read_set
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.results import print_table
@@ -68,11 +69,13 @@ def show(figures: dict[str, Any]) -> None:
         [
             row["flow"], row["kind"], row["recordings"], f"{row['right']} of {row['actions']}",
             f"{row['solved']} of {row['tries']}", f"{row['success']:.2f} \\[{row['low']:.2f}, {row['high']:.2f}]",
-            f"{row['target']:g}", f"{row['minutes']:.1f}",
+            f"{row['target']:g}", f"{row['minutes']:.1f}", percent(row.get("distilled")),
         ]
         for row in figures["rows"]
     ]  # fmt: skip
-    heads = ("flow", "kind", "recordings", "recorded actions done", "solved", "success", "wanted", "minutes")
+    heads = (
+        "flow", "kind", "recordings", "recorded actions done", "solved", "success", "wanted", "minutes", "distilled"
+    )  # fmt: skip
     print_table(heads, rows, f"{figures['model']}: flows learned from recordings", texts=("kind",), width=120)
     for row in figures["rows"]:
         if row["missed"]:

@@ -94,8 +94,8 @@ def _measured(
 
     Returns:
         `flow`, `kind`, `recordings`, `actions` (recorded), `right` of them done at the recorded pages; `solved` of
-        `tries`, `success` with its 95% interval `low`, `high`; `minutes` of training; `target`; `missed`: what of it
-        was missed, empty if nothing.
+        `tries`, `success` with its 95% interval `low`, `high`; `minutes` of training; `distilled`: the share of its
+        rows that were learned from the teacher; `target`; `missed`: what of it was missed, empty if nothing.
     """
     from selfsurf import agents
     from selfsurf.scripts.learning.oracles import record
@@ -138,7 +138,7 @@ def _measured(
     return {
         "flow": flow, "kind": kind, "recordings": wanted.recordings, "actions": done.of, "right": done.right,
         "solved": solved, "tries": len(judged), "success": success, "low": low, "high": high, "minutes": minutes,
-        "target": wanted.target, "missed": "; ".join(missed),
+        "distilled": summary.get("distilled"), "target": wanted.target, "missed": "; ".join(missed),
     }  # fmt: skip
 
 

@@ -39,7 +39,8 @@ UPDATE: dict[str, Any] = {
 """Settings of an update: few and small steps, and back to the start when anything that worked is lost.
 
 What was done is learned in variations (`sdft.rows.recorded`): at the page as it was, an element's number is learned.
-The teacher's weights are those of the run: what the episode shows is what they can do.
+The teacher's weights are those of the run: what the episode shows is what they can do. Rows in which it doesn't follow
+what it is told are learned by cross-entropy (`sdft.teacher.following`).
 """
 
 UNTAUGHT: dict[str, Sequence[Any]] = {
@@ -244,6 +245,8 @@ def _update(settings: TrainSettings, folder: Path, found: Verdict, lessons: int,
         why += (
             f", {sampled['first']:.2f} of them when it sampled in the first steps and {sampled['last']:.2f} in the last"
         )
+    if (share := summary.get("distilled")) is not None:
+        why += f"; {share:.0%} of the rows were learned from the teacher, the others as it was done"
     why += (
         f"; of what it did before, {base['success']:.2f} before and {best['success']:.2f} after; perplexity "
         f"{base['perplexity']:.2f} before and {best['perplexity']:.2f} after. One episode shows no gain elsewhere, and "

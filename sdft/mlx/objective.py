@@ -14,7 +14,7 @@ from selfsurf.sdft.mlx.forgetting import Kept
 from selfsurf.sdft.mlx.loss import Padded, padded
 from selfsurf.sdft.mlx.student import Student, Weights
 from selfsurf.sdft.rows.samples import Sample, allowed_masks
-from selfsurf.sdft.teacher.following import FOLLOWS, Places, heeded
+from selfsurf.sdft.teacher.following import FOLLOWS, Places, heeded, throughout
 from selfsurf.sdft.trainers.batches import Batches, Drawn
 
 ROWS = 8
@@ -46,6 +46,7 @@ class Objective:
         self._apart = wrap(mx.value_and_grad(partial(self._divergence, settings.temperature, settings.divergence)))
         self._from_before = wrap(mx.value_and_grad(partial(self._divergence, 1.0, 0.0)))
         self._unlikely = wrap(mx.value_and_grad(self._cross_entropy))
+        self._mixed = wrap(mx.value_and_grad(self._mixture))
 
     def gradient(self, drawn: Drawn, kept: Mapping[str, tuple[float, Kept]]) -> tuple[float, Weights, dict[str, float]]:
         """Return the loss of a step, its gradient, and columns of the metrics.
@@ -60,7 +61,7 @@ class Objective:
         total, gradient, figures = self._distilled(drawn.rows)
         parts: list[tuple[float, Weights]] = [(total, gradient)] if gradient else []
         if drawn.shown:
-            value, gradient = self._summed(self._shown(drawn.shown))
+            value, gradient = self._summed(self._shown(drawn.shown, figures))
             figures["recorded/loss"] = value
             parts.append((value, gradient))
         for name, (weight, one) in kept.items():
@@ -77,9 +78,7 @@ class Objective:
         parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
         laid = [padded([(row.prompt_ids, row.completion_ids) for row in part], self._multiple) for part in parts]
         chosen = settings.teacher_weights == "chosen"
-        told = [
-            self._chosen(part, figures) if chosen else self._teacher(part, settings.teacher_weights) for part in parts
-        ]
+        told = [self._teacher_logits(part, self._batches.places(part), figures) for part in parts]
         if not self._batches.compared:
             apart = 0.0
             for one, teacher in zip(laid, told, strict=True):
@@ -111,13 +110,17 @@ class Objective:
         figures["sdft/distillation_loss"] = by_token / tokens
         return *_sum(found), figures
 
-    def _chosen(self, rows: Sequence[Sample], figures: dict[str, float]) -> mx.array:
+    def _teacher_logits(self, rows: Sequence[Sample], places: Sequence[Places], figures: dict[str, float]) -> mx.array:
+        """What the run's teacher says of rows: logits (B, C, V)."""
+        which = self._settings.teacher_weights
+        return self._chosen(rows, places, figures) if which == "chosen" else self._teacher(rows, which)
+
+    def _chosen(self, rows: Sequence[Sample], places: Sequence[Places], figures: dict[str, float]) -> mx.array:
         """What the average says of rows, and the untrained model of those in which that alone does what it is told.
 
         How many these are is counted in `figures`.
         """
         teacher, sharp = self._teacher(rows, "ema"), self._settings.teacher_temperature
-        places = self._batches.places(rows)
         follows = _following(self._softmax(teacher / sharp), places)
         if asked := [row for row, one in enumerate(follows) if one < FOLLOWS]:
             base = self._teacher(rows, "base")
@@ -154,14 +157,28 @@ class Objective:
         rest = ((0, 0), (0, width - allowed.shape[1]), (0, 0))
         return mx.array(np.pad(allowed, rest, constant_values=True)), mx.array(old)
 
-    def _shown(self, rows: Sequence[Sample]) -> Iterable[tuple[float, Weights]]:
-        """How unlikely the student finds what was recorded, the mean over rows of that over tokens, some at a time."""
+    def _shown(self, rows: Sequence[Sample], figures: dict[str, float]) -> Iterable[tuple[float, Weights]]:
+        """The loss of rows whose action is known, the mean over rows of that over tokens, some at a time.
+
+        What share of them the teacher teaches goes into `figures`. See `EpisodeSDFTTrainer._shown_losses`.
+        """
+        settings, heard = self._settings, list[bool]()
         for start in range(0, len(rows), ROWS):
-            part = [(row.prompt_ids, row.completion_ids) for row in rows[start : start + ROWS]]
-            one = padded(part, self._multiple)
+            part = rows[start : start + ROWS]
+            one = padded([(row.prompt_ids, row.completion_ids) for row in part], self._multiple)
             share = one.mask / one.mask.sum(-1, keepdims=True) / len(rows)
-            value, gradient = self._run(self._unlikely, self._student.weights, one, share)
+            done = [throughout(row.completion_ids) for row in part]
+            teacher = self._softmax(self._teacher_logits(part, done, figures) / settings.teacher_temperature)
+            follows = [each >= FOLLOWS for each in _following(teacher, done)]
+            heard += follows
+            if any(follows):
+                taught = losses.confident(teacher, mx.array(follows)[:, None], settings.min_confidence)
+                value, gradient = self._run(self._mixed, self._student.weights, one, teacher, taught, share)
+            else:
+                value, gradient = self._run(self._unlikely, self._student.weights, one, share)
             yield float(value), gradient
+        self._batches.heard(heard)
+        figures["recorded/distilled"] = sum(heard) / len(heard)
 
     def _held(self, kept: Kept) -> tuple[float, Weights]:
         """The divergence from what the student was, the mean over rows of the mean over each row's tokens."""
@@ -207,6 +224,15 @@ class Objective:
         self._student.use(weights)
         student = losses.logprobs(self._student.net, ids, at, self._settings.temperature)
         return -(losses.picked(student, targets) * share).sum()
+
+    def _mixture(
+        self, weights: Weights, ids: mx.array, at: mx.array, targets: mx.array, teacher: mx.array, taught: mx.array,
+        share: mx.array,
+    ) -> mx.array:  # fmt: skip
+        self._student.use(weights)
+        student = losses.logprobs(self._student.net, ids, at, self._settings.temperature)
+        apart = losses.divergence(student, teacher, self._settings.divergence)
+        return (mx.where(taught > 0, apart, -losses.picked(student, targets)) * share).sum()
 
     @staticmethod
     def _softmax(logits: mx.array) -> mx.array:

@@ -95,17 +95,26 @@ class Student:
         self.teacher = {name: old + rate * (self.weights[name] - old) for name, old in self.teacher.items()}
         mx.eval(self.teacher)
 
+    def save(self, folder: Path) -> None:
+        """Write the adapter in MLX's format into a folder."""
+        write(folder / MLX_WEIGHTS, self.weights)
+        keys = sorted({name.rpartition(".")[0] for name in self.weights})
+        told = {"rank": self.rank, "scale": self.scale, "dropout": 0.0, "keys": keys}
+        config = {"fine_tune_type": "lora", "num_layers": -1, "lora_parameters": told}
+        (folder / CONFIG).write_text(json.dumps(config), encoding="utf8")
+
     def save_pretrained(self, folder: str) -> None:
         """Write the adapter in PEFT's format into a folder that is empty."""
         with tempfile.TemporaryDirectory(prefix="selfsurf-mlx-") as temporary:
             made = Path(temporary)
-            mx.save_safetensors(str(made / MLX_WEIGHTS), self.weights)
-            keys = sorted({name.rpartition(".")[0] for name in self.weights})
-            told = {"rank": self.rank, "scale": self.scale, "dropout": 0.0, "keys": keys}
-            config = {"fine_tune_type": "lora", "num_layers": -1, "lora_parameters": told}
-            (made / CONFIG).write_text(json.dumps(config), encoding="utf8")
+            self.save(made)
             write_about(made, identity(self.policy.name, self.policy.source))
             mlx_to_peft(made, folder, base=self.policy.source)
+
+
+def write(path: Path, arrays: Weights) -> None:
+    """Write arrays: the same ones as the same bytes, whatever order they have come in."""
+    mx.save_safetensors(str(path), dict(sorted(arrays.items())))
 
 
 class TrainedPolicy(MLXPolicy):

@@ -20,10 +20,11 @@ from mlx.utils import tree_flatten
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState, TrainerControl, TrainerState
 
+from selfsurf.agents.adapters.identity import write_about
 from selfsurf.agents.adapters.mlx import MLX_WEIGHTS
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.mlx.objective import Objective
-from selfsurf.sdft.mlx.student import Student, Weights
+from selfsurf.sdft.mlx.student import Student, Weights, write
 from selfsurf.sdft.rollouts import Generator, Job, LocalGenerator, Rollouts
 from selfsurf.sdft.rollouts.collector import Collector
 from selfsurf.sdft.rollouts.stored import StoredGenerator
@@ -68,6 +69,8 @@ class MLXTrainer:
         self.policy = model.policy
         self.rehearsal: Any = None
         self.practice: Any = None
+        self.about: Mapping[str, Any] | None = None
+        """What is said beside every adapter of the run, checkpoints included; None: nothing."""
         self.args = SimpleNamespace(output_dir=str(checkpoints))
         self.state = TrainerState(max_steps=settings.steps)
         self.control = TrainerControl()
@@ -221,10 +224,12 @@ class MLXTrainer:
             "stateful_callbacks": {type(each).__name__: each.state() for each in manager},
         }  # fmt: skip
         with files.room_in(folder):
-            _write(made / MLX_WEIGHTS, self.model.weights)
+            self.model.save(made)
+            if self.about is not None:
+                write_about(made, {**self.about, "steps": step})
             if self.model.teacher is not None:
-                _write(made / TEACHER, self.model.teacher)
-            _write(made / OPTIMIZER, dict(tree_flatten(self.optimizer.state)))
+                write(made / TEACHER, self.model.teacher)
+            write(made / OPTIMIZER, dict(tree_flatten(self.optimizer.state)))
             (made / STATE).write_text(json.dumps(known), encoding="utf8")
             files.note_hashes(made)
         files.publish(made, files.checkpoint(folder, step))
@@ -233,11 +238,6 @@ class MLXTrainer:
     def _call(self, moment: str, **more: Any) -> None:
         for callback in list(self._callbacks):
             getattr(callback, moment)(self.args, self.state, self.control, model=self.model, **more)
-
-
-def _write(path: Path, arrays: Weights) -> None:
-    """Write arrays: the same ones as the same bytes, whatever order they have come in."""
-    mx.save_safetensors(str(path), dict(sorted(arrays.items())))
 
 
 def _read(file: Path) -> Weights:

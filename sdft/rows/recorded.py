@@ -1,8 +1,8 @@
-"""Rows of what recordings show, learned as it was done: at the recorded pages in variations, and at the student's own.
+"""Rows of what recordings show: at the recorded pages in variations, and at the student's own.
 
-A teacher that is told the action is not asked. On a page of some length a small model that is told to fill a field does
-not say so (docs/learning.md has the figures), and a student that follows it unlearns what it knew of filling. Nor do
-the student's own episodes suffice: the later pages of a flow are reached by those who can do the earlier ones.
+Their reply is the recorded action. A teacher that is told the action teaches the rows in which it would do the same;
+a small model often doesn't (docs/learning.md has the figures), and those rows are learned by cross-entropy. The
+student's own episodes don't suffice: the later pages of a flow are reached by those who can do the earlier ones.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Recorded:
         self._settings = settings
         self._agent = cast(Demonstrator, make_agent(policy, settings, sampling=False, kind=Demonstrator))
         oracle = Oracle(settings.actions)
-        oracle.wording = settings.teacher_wording
+        oracle.wording, oracle.labels = settings.teacher_wording, settings.labels
         self._lessons = Lessons((oracle,))
 
     def rows(self, number: int, count: int) -> list[Sample]:
@@ -60,8 +60,7 @@ class Recorded:
         """
         places = range(number * count, (number + 1) * count) if self._steps else ()
         results = [self._varied(place) for place in places]
-        taught: Any = {"teacher_sees": self._settings.teacher_sees, "labels": self._settings.labels}
-        return samples_of(results, self._policy, self._lessons, **taught)
+        return samples_of(results, self._policy, self._lessons, teacher_sees=self._settings.teacher_sees)
 
     def instead(self, rows: Sequence[Sample]) -> list[Sample]:
         """Return rows of the student's own steps with the action that it should have taken, where one is known."""

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.prompt.prompt import Sight, with_hint
-from selfsurf.agents.reply.compact import compact
 from selfsurf.agents.reply.constraint import token_masks
-from selfsurf.agents.reply.kinds import Labels
 from selfsurf.browser_env import Outcome
 from selfsurf.sdft.rollouts import Result
 from selfsurf.sdft.rows.images import Seen, seen_of
@@ -67,7 +65,6 @@ def samples_of(
     *,
     teacher_sees: Sight = "all",
     success_gate: bool = False,
-    labels: Labels = False,
 ) -> list[Sample]:
     """Return the rows to learn from: every step of a learnable episode about which there is something to tell.
 
@@ -78,7 +75,6 @@ def samples_of(
         batch: number of the batch, from 0.
         teacher_sees: as in `TrainSettings`.
         success_gate: as there.
-        labels: as there.
 
     Raises:
         ValueError: a reply holds several actions.
@@ -100,9 +96,6 @@ def samples_of(
                 continue
             messages = step.decision.messages
             sight = "all" if lesson.action is None else teacher_sees
-            told_reply = lesson.action
-            if told_reply is not None and labels:
-                told_reply = compact(told_reply, labels=labels, elements=step.observation["elements"])
             taught = policy.prompt(with_hint(messages, lesson.text, sight=sight))
             rows.append(
                 Sample(
@@ -113,10 +106,10 @@ def samples_of(
                     logprobs=completion.logprobs,
                     prefill_ids=completion.prefill_token_ids,
                     grammar=completion.grammar,
-                    right=None if lesson.action is None else completion.text == told_reply,
+                    right=None if lesson.action is None else completion.text == lesson.action,
                     seen=seen_of(policy, messages, completion, taught) if policy.sees_images else Seen(),
                     version=result.version,
-                    told=told_reply,
+                    told=lesson.action,
                 )
             )
     return rows

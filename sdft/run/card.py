@@ -62,8 +62,17 @@ def _training(about: Mapping[str, Any]) -> dict[str, Any]:
         "tasks": ", ".join(about["learned"]),
         "optimizer steps": about.get("steps", settings["steps"]),
         "seed": settings["seed"],
+        **({"learned from": _sources(about["distilled"])} if "distilled" in about else {}),
         "adapter": f"rank {settings['lora_rank']} on {', '.join(settings['lora_targets'])}",
     }
+
+
+def _sources(distilled: float) -> str:
+    """What the rows with a known action were learned from."""
+    return (
+        f"the teacher's distribution (SDFT) in {distilled:.0%} of the rows whose action was recorded, the action "
+        "itself (SFT) in the others"
+    )
 
 
 def _outcome(about: Mapping[str, Any]) -> str:

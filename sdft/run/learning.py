@@ -13,6 +13,9 @@ from selfsurf.sdft.run.processes import is_first
 SIGNS = {"episodes/success": "success", "steps/right": "right steps"}
 """Columns of the metrics that rise when something is learned, and how they are called."""
 
+DISTILLED = "recorded/distilled"
+"""Column of the metrics: the share of the rows with a known action that are learned from the teacher."""
+
 FEWEST = 6
 """Steps before which nothing is said: the first and the last of fewer are too few to compare."""
 
@@ -30,14 +33,22 @@ class Learning(TrainerCallback):
     """
 
     def __init__(self, lines: Iterable[Mapping[str, Any]] = ()) -> None:
+        self._distilled: list[float] = []
         self._rates: dict[str, list[float]] = {sign: [] for sign in SIGNS}
         for line in lines:
             self._add(line)
 
     def _add(self, figures: Mapping[str, Any]) -> None:
+        if figures.get(DISTILLED) is not None:
+            self._distilled.append(figures[DISTILLED])
         for sign, rates in self._rates.items():
             if figures.get(sign) is not None:
                 rates.append(figures[sign])
+
+    @property
+    def distilled(self) -> float | None:
+        """The share of the rows with a known action that were learned from the teacher, the mean over steps."""
+        return round(sum(self._distilled) / len(self._distilled), 4) if self._distilled else None
 
     def figures(self) -> dict[str, dict[str, float]]:
         """Return for each sign that the run has the mean of the `first` and of the `last` so many `steps`."""

@@ -139,7 +139,7 @@ class Run:
 
     def train(self, trainer: Any) -> None:
         """Train, from the beginning or from the checkpoint; a run that was at its end, or its time, has ended there."""
-        trainer.rehearsal, trainer.practice = self.rehearsal, self.practice
+        trainer.rehearsal, trainer.practice, trainer.about = self.rehearsal, self.practice, self.about
         trainer.seconds.update(self.log.seconds)  # of earlier starts
         self.log.seconds = trainer.seconds
         self.log.prepared()
@@ -170,6 +170,7 @@ class Run:
             "cut_off": self.clock.cut_off,
             "seconds": self.log.all_seconds(1),
             "learning": self.learning.figures(),
+            **({} if self.learning.distilled is None else {"distilled": self.learning.distilled}),
             **({} if self.manager is None else {"evaluation": self.manager.summary()}),
             **({} if self.agreement is None else {"recorded": self.agreement.model_dump()}),
         }

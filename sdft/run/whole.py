@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import Trainer
 
+from selfsurf.agents.adapters.identity import write_about
 from selfsurf.sdft.run import checkpoint_files as files
 from selfsurf.sdft.teacher.weights import STUDENT, activate
 
@@ -15,6 +17,8 @@ from selfsurf.sdft.teacher.weights import STUDENT, activate
 class WholeCheckpoints(Trainer):
     """A trainer whose checkpoints are whole or not there. It comes before the real trainer among a class's bases."""
 
+    about: Mapping[str, Any] | None = None
+    """What is said beside every adapter of the run, checkpoints included; None: nothing."""
     _saving_to: Path | None = None
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -36,6 +40,8 @@ class WholeCheckpoints(Trainer):
         if self.is_world_process_zero():
             step = self.state.global_step
             with files.room_in(folder):
+                if self.about is not None:
+                    write_about(files.checkpoint(made, step), {**self.about, "steps": step})
                 files.note_hashes(files.checkpoint(made, step))
             files.publish(files.checkpoint(made, step), files.checkpoint(folder, step))
             made.rmdir()

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from selfsurf.agents.play.job import Result, Step
-from selfsurf.agents.prompt.prompt import DEMONSTRATION, demonstration
+from selfsurf.agents.prompt.prompt import DEMONSTRATION
 from selfsurf.agents.reply.compact import as_written, compact
+from selfsurf.agents.reply.kinds import Labels
 from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.observation import Element
 
 
 @dataclass(frozen=True)
@@ -22,17 +24,22 @@ class Told:
     """The action that it calls right, in compact JSON as a student writes it; None where it names none."""
 
 
-def told_action(action: Any, wording: str = DEMONSTRATION) -> Told:
-    """Tell an action as the correct one.
+def told_action(
+    action: Any, wording: str = DEMONSTRATION, *, labels: Labels = False, elements: Sequence[Element] = ()
+) -> Told:
+    """Tell an action as the correct one, in the words that the student would use.
 
     Args:
         action: in any form.
         wording: with `{action}` in it.
+        labels: as in `TrainSettings`.
+        elements: of the page.
 
     Raises:
         browser_env.errors.ActionError: the action is malformed.
     """
-    return Told(demonstration(action, wording), compact(action))
+    reply = compact(action, labels=labels, elements=elements)
+    return Told(wording.replace("{action}", reply), reply)
 
 
 def given(action: Action, kinds: Collection[str] | None, step: Step) -> Action | None:
@@ -55,6 +62,8 @@ class Context:
     """As in `TrainSettings.contexts`."""
     wording: str = DEMONSTRATION
     """How an action is told."""
+    labels: Labels = False
+    """As in `TrainSettings`: an action is told as the student writes it."""
     comes_later: ClassVar[bool] = False
     """May it be that there is nothing to tell at first, and something later?"""
 
@@ -68,3 +77,7 @@ class Context:
     def tell(self, result: Result, index: int) -> Told | None:
         """Return what there is to tell about the episode's step of this index, or None."""
         raise NotImplementedError
+
+    def told(self, action: Action, step: Step) -> Told:
+        """Tell an action as the correct one at a step."""
+        return told_action(action, self.wording, labels=self.labels, elements=step.observation["elements"])

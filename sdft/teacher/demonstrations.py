@@ -13,7 +13,7 @@ from selfsurf.browser_env.actions import parse_action
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.envs_registry import is_open, task_of
 from selfsurf.sdft.run.checkpoint_files import intact_lines
-from selfsurf.sdft.teacher.context import Context, Told, given, told_action
+from selfsurf.sdft.teacher.context import Context, Told, given
 from selfsurf.sdft.teacher.recording import Recording, Shown, advise, goal_of, recording_of_result
 
 KEPT = 3
@@ -55,8 +55,9 @@ class Demonstrations(Context):
         recordings = self._of(result.job.env_id, goal_of(result))
         advices = [advise(recording, result.steps[: index + 1]) for recording in recordings]
         best, _ = max((advice for advice in advices if advice), key=lambda advice: advice[1], default=(None, 0.0))
-        action = None if best is None else given(best, self._kinds, result.steps[index])
-        return None if action is None else told_action(action, self.wording)
+        step = result.steps[index]
+        action = None if best is None else given(best, self._kinds, step)
+        return None if action is None else self.told(action, step)
 
     def _of(self, env_id: str, goal: str) -> list[Recording]:
         """The episodes for a goal in an environment."""

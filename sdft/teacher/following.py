@@ -1,8 +1,12 @@
-"""Does a teacher do what it is told? In a run that goes on from an adapter it may not, and then it must not be heeded.
+"""Does a teacher do what it is told? If not, it must not be heeded.
 
-An average of the student's weights begins where the student is, so nothing that it can do is lost on the way. But what
-has learned to do one thing may do that whatever it is told. There the untrained model is asked, and where that does not
-follow either, the row is left out: the student would unlearn what it does.
+Where a run learns recorded actions, a row is learned from the teacher's distribution if that gives the action at least
+half of the probability, and by cross-entropy otherwise.
+
+In a run that goes on from an adapter, an average of the student's weights begins where the student is, so nothing that
+it can do is lost on the way. But what has learned to do one thing may do that whatever it is told. There the untrained
+model is asked, and where that does not follow either, a row of the student's own reply is left out: the student would
+unlearn what it does.
 
 How likely the action that was told is, is read as far as the student's reply agrees with it: behind the first token
 that differs the reply goes elsewhere.
@@ -33,6 +37,11 @@ def places(reply: Sequence[int], told: Sequence[int] | None) -> Places:
         if token != written:
             break
     return found
+
+
+def throughout(action: Sequence[int]) -> Places:
+    """Return the places in a reply that is the action itself."""
+    return [*range(len(action))], [*action]
 
 
 def heeded(teacher: float, student: float) -> bool:

@@ -122,7 +122,7 @@ def make_contexts(settings: TrainSettings, folder: Path | None = None, batch: in
     named = ("demonstration",) if settings.offline else settings.contexts
     contexts: list[Context] = [makers[name]() for name in named]
     for context in contexts:
-        context.wording = settings.teacher_wording
+        context.wording, context.labels = settings.teacher_wording, settings.labels
     for task in () if settings.offline else trained_tasks(settings):
         task_of(task)
         if not any(context.can_speak(task) for context in contexts):

@@ -8,7 +8,7 @@ from typing import ClassVar
 from selfsurf.agents.play.job import Result
 from selfsurf.browser_env.actions import parse_action
 from selfsurf.envs_registry import task_of
-from selfsurf.sdft.teacher.context import Context, Told, given, told_action
+from selfsurf.sdft.teacher.context import Context, Told, given
 
 
 class Oracle(Context):
@@ -34,7 +34,7 @@ class Oracle(Context):
         if view is None:
             return None
         action = given(parse_action(view["action"]), self._kinds, step)
-        return None if action is None else told_action(action, self.wording)
+        return None if action is None else self.told(action, step)
 
 
 class Done(Oracle):

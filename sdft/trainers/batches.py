@@ -19,7 +19,7 @@ from selfsurf.sdft.rows.recorded import Recorded
 from selfsurf.sdft.rows.samples import Sample, choose, learnable, samples_of
 from selfsurf.sdft.run.metrics import batch_figures
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.following import Places, places
+from selfsurf.sdft.teacher.following import FOLLOWS, Places, places
 from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.teacher.recording import Recording
@@ -52,7 +52,8 @@ class Drawn:
     rows: list[Sample]
     """Those on which student and teacher are compared."""
     shown: list[Sample] | None
-    """Those of which the completion is learned as it is; None: that is not done in this run."""
+    """Those whose completion is the known action, learned from a teacher that follows, else as it is
+    (`sdft.teacher.following`); None: that is not done in this run."""
     figures: dict[str, float]
     """Columns of the metrics."""
 
@@ -111,7 +112,7 @@ class Batches:
     def __post_init__(self) -> None:
         settings, rank = self.settings, self.processes.rank
         gate = settings.success_gate and not settings.offline  # only what passes it is there
-        self._taught: Any = {"teacher_sees": settings.teacher_sees, "success_gate": gate, "labels": settings.labels}
+        self._taught: Any = {"teacher_sees": settings.teacher_sees, "success_gate": gate}
         self._recorded = Recorded(self.recordings, self.policy, settings)
         self._failures = Failures(settings.steps)
         several = [rank] if rank else []
@@ -126,7 +127,11 @@ class Batches:
         self._told = False
         """Was anything told about the current batch, in any process? Asked only while `_idle` counts."""
         self._shown = False
-        """Is a row of the current batch learned as it is, in any process?"""
+        """Is a row of the current batch learned whose action is known, in any process?"""
+        self._explained = 0
+        """How many of those rows, the first ones, have what a large model explains in the teacher's prompt."""
+        self._unheard: int | None = 0 if settings.enrich else None
+        """Batches so far of whose explanations nothing was learned; None once something was, or without any."""
 
     def draw(self, number: int, jobs: list[Job]) -> Drawn:
         """Play the episodes of a step and choose rows of them.
@@ -160,7 +165,8 @@ class Batches:
         }
         if not self.recorded_rows:
             return Drawn(rows, None, found)
-        shown = [*self._recorded.instead(rows), *recorded]
+        own = self._recorded.instead(rows)
+        shown, self._explained = [*own, *recorded], len(own)
         self._shown = over_all(bool(shown)) > 0
         left = [row for row in rows if row.told is None] if shown else rows
         found["tokens/learned"] = sum(len(one.completion_ids) for one in (*left, *shown))
@@ -191,6 +197,23 @@ class Batches:
                 'Another teacher_wording, or teacher="base", may help.'
             )
         return {"gate/confidence": left_out}
+
+    def heard(self, follows: Sequence[bool]) -> None:
+        """Note which rows whose action is known are learned from the teacher.
+
+        Raises:
+            NothingToTeach: a large model explains actions, and nothing of that was learned in the first batches.
+        """
+        own = follows[: self._explained]
+        if self._unheard is None or not own:
+            return
+        self._unheard = None if any(own) else self._unheard + 1
+        if self._unheard == min(MOST_FAILED, self.settings.steps):
+            raise NothingToTeach(
+                f"Nothing of what enrich explains was learned in {self._unheard} batches: told what was done, the "
+                f"teacher gives it less than {FOLLOWS:g} of the probability, and the action itself is learned. Leave "
+                "out enrich, or set recorded_rows=0, by which the teacher alone teaches."
+            )
 
     def compare(self, divergence: float, tokens: float) -> dict[str, float]:
         """Note how far the teacher is from the student, before anything is learned.

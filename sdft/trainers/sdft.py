@@ -26,7 +26,7 @@ from selfsurf.sdft.rollouts import Job
 from selfsurf.sdft.run.metrics import memory_figures
 from selfsurf.sdft.run.processes import share, whole
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.following import FOLLOWS, Places, heeded
+from selfsurf.sdft.teacher.following import FOLLOWS, Places, heeded, throughout
 from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.teacher.recording import Recording
@@ -90,23 +90,47 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
         """How far the student is from the teacher on the tokens that it sampled, and what it must not forget."""
-        student, teacher = self._student_and_teacher(model, inputs)
-        return (
-            self._distillation_loss(student, teacher, inputs) + self._shown_loss(model, inputs) + self.forgetting(model)
-        )
+        held, rows = self.accelerator.unwrap_model(model), inputs.get("shown")
+        # Teachers go first: switching adapters after the student's pass would touch its graph's leaves.
+        teacher = self._teacher_logits(held, inputs)
+        shown_teacher = None if rows is None else self._teacher_logits(held, rows)
+        loss = self._distillation_loss(self.student_logits(model, inputs), teacher, inputs)
+        return loss + self._shown_loss(held, rows, shown_teacher) + self.forgetting(model)
 
-    def _shown_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor | float:
-        """How unlikely the student finds what was recorded, nats: the mean over rows of the mean over tokens.
+    def _shown_loss(
+        self, model: Any, rows: dict[str, Any] | None, teacher: torch.Tensor | None
+    ) -> torch.Tensor | float:
+        """The loss of rows whose action is known, in nats: the mean over rows of the mean over tokens.
 
         By tokens alone a click, most of which is the number of an element, would count a fifth of a text.
         """
-        rows, loss = inputs.get("shown"), torch.zeros(())
-        if rows is not None:
-            logits = self.student_logits(self.accelerator.unwrap_model(model), rows)
-            loss = mean_of_rows(cross_entropy(logits, rows["completion_ids"]), rows["completion_mask"])
+        loss, follows = torch.zeros(()), list[bool]()
+        if rows is not None and teacher is not None:
+            losses, follows = self._shown_losses(self.student_logits(model, rows), teacher, rows)
+            loss = mean_of_rows(losses, rows["completion_mask"])
+            self._batches.heard(follows)
         if self.recorded_rows:  # also where this process has none: all of them must ask
             self.note({"recorded/loss": self.over_all(float(loss.detach()))})
+            taught, of = self.over_all(sum(follows)), self.over_all(len(follows))
+            self.note({"recorded/distilled": taught / of} if of else {})
         return 0.0 if rows is None else loss
+
+    def _shown_losses(
+        self, student: torch.Tensor, teacher: torch.Tensor, rows: dict[str, Any]
+    ) -> tuple[torch.Tensor, list[bool]]:
+        """Return the loss of each token (B, C), and in which rows the teacher follows, from logits (B, C, V).
+
+        The student learns the teacher's distribution where the teacher follows (`sdft.teacher.following`) and is sure
+        of the token (`min_confidence`), and the action itself elsewhere.
+        """
+        settings, losses = self.settings, cross_entropy(student, rows["completion_ids"])
+        teacher = (teacher / settings.teacher_temperature).log_softmax(-1)
+        follows = [one >= FOLLOWS for one in _following(teacher, rows["places"])]
+        if any(follows):
+            taught = confident(teacher, torch.tensor(follows, device=losses.device)[:, None], settings.min_confidence)
+            apart = divergence(student.log_softmax(-1), teacher, settings.divergence)
+            losses = torch.where(taught.bool(), apart, losses)
+        return losses, follows
 
     def _distillation_loss(self, student: torch.Tensor, teacher: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
         """The mean over rows of the divergence (`sdft.loss.distillation`), from logits (B, C, V)."""
@@ -130,17 +154,14 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         self.note({"sdft/distillation_loss": self.over_all(by_token)})
         return mean_of_rows(losses, mask) if mask.any() else student.sum() * 0.0
 
-    def _student_and_teacher(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the logits (B, C, V) of both about the tokens that the student sampled."""
-        held, seen = self.accelerator.unwrap_model(model), inputs.get("seen")
+    def _teacher_logits(self, held: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        """Return the teacher's logits (B, C, V) about the completions."""
         told = inputs["teacher_input_ids"], inputs["teacher_attention_mask"], inputs["completion_mask"]
+        seen = inputs.get("seen")
         images = seen and [one.teacher for one in seen]
-        # The teacher goes first: switching adapters after the student's pass would touch its graph's leaves.
         if self._teacher == "chosen":
-            teacher = self._chosen(held, told, images, inputs)
-        else:
-            teacher = self._taught(self._teacher, held, told, images)
-        return self.student_logits(model, inputs), teacher
+            return self._chosen(held, told, images, inputs)
+        return self._taught(self._teacher, held, told, images)
 
     def _taught(self, who: str, held: Any, told: Sequence[torch.Tensor], images: Any) -> torch.Tensor:
         """Return a teacher's logits (B, C, V)."""
@@ -158,7 +179,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
             better = [(row, one) for row, one, how in zip(rows, base, found, strict=True) if how > follows[row]]
             for row, one in better:
                 teacher[row] = one
-            self.note({"teacher/base": len(better)})
+            self._metrics["teacher/base"] = [sum(self._metrics["teacher/base"]) + len(better)]
         return teacher
 
     def _gated(self, teacher: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -176,6 +197,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         batch["places"] = self._batches.places(drawn.rows) or [([], [])]
         if drawn.shown:
             batch["shown"] = self.collate(drawn.shown, allowed=False)
+            batch["shown"]["places"] = [throughout(row.completion_ids) for row in drawn.shown]
         self.note(self._batch)
         return batch
 

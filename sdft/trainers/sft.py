@@ -56,7 +56,9 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
     """
     agent = make_agent(policy, settings, sampling=False, kind=Demonstrator)
     jobs, size = training_jobs(settings), settings.episodes_per_step
-    lessons = Lessons((Oracle(settings.actions),))
+    oracle = Oracle(settings.actions)
+    oracle.labels = settings.labels
+    lessons = Lessons((oracle,))
     rows: list[Sample] = []
     masked = failed = 0
     with _demonstrations(settings, agent) as shown:
@@ -70,7 +72,7 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
                     "that is mended, the same command begins again."
                 )
             rng = np.random.default_rng([settings.seed, step])
-            rows += choose(samples_of(results, policy, lessons, labels=settings.labels), settings.max_rows, rng)
+            rows += choose(samples_of(results, policy, lessons), settings.max_rows, rng)
     if not rows:
         raise RuntimeError(
             "No oracle gave a demonstration: the tasks have none, or only such as act in ways that the agent is not "

@@ -25,6 +25,7 @@ from selfsurf.scripts.training.after_run import learn_from, prompt_settings, set
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rows.jobs import offline_states
 from tests.models.small import save_small
+from tests.sdft.reader import recorded_rows, teach_to_read
 
 TASK = "MiniWoB/click-test-2-v0"
 WEIGHTS = "adapter_model.safetensors"
@@ -63,6 +64,11 @@ def test_a_solved_run_leaves_an_adapter_beside_its_episode(ran):
     assert said.index("solved. Episode: ") < said.index("Learned: what solved it. It does 1 of 1 such actions")
     assert "1.00 before and 1.00 after; perplexity" in said
     assert "shows no gain elsewhere, and no loss" in said
+    assert "0% of the rows were learned from the teacher, the others as it was done" in said, (
+        "random weights can't read"
+    )
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["recorded/distilled"] for line in lines if "loss" in line] == [0, 0]
     assert f"selfsurf run --task {TASK} --model {options['model']} --adapter {folder / 'adapter'}" in result.output
     assert not Episode(episode).damage()
     assert sorted(one.name for one in folder.iterdir()) == ["adapter", "metrics.jsonl", "settings.json", "sources.json"]
@@ -98,6 +104,20 @@ def learn(episode, ran, more=(), number=None):
             threading.Thread(target=send, args=(number, metrics), daemon=True).start()
         learned = learn_from(episode, {**options, **dict(more)}, prompt, interrupts, silent=True)
     return learned, interrupts.exit_code
+
+
+def test_a_teacher_that_reads_teaches_most_of_the_rows(ran, copy, tmp_path):
+    _, _, options, prompt = ran
+    policy = TransformersPolicy(options["model"], dtype="float32")
+    teach_to_read(policy, recorded_rows(policy, settings_of_update(copy, options, prompt), SHORT["steps"]))
+    policy.model.save_pretrained(tmp_path / "reader")
+    policy.tokenizer.save_pretrained(tmp_path / "reader")
+    learned, code = learn(copy, ran, {"model": str(tmp_path / "reader")})
+    assert code == 0
+    assert learned.adapter is not None, learned.why
+    about = json.loads((Path(learned.adapter) / "selfsurf.json").read_text())
+    assert about["distilled"] > 0.5
+    assert f"{about['distilled']:.0%} of the rows were learned from the teacher" in learned.why
 
 
 def spoil(episode):

@@ -97,7 +97,7 @@ def alone(trainer: Any, messages: Any, prefill: list[int], completion: list[int]
 
 def scored(trainer: Any, batch: Any) -> Any:
     """Student's and teacher's logits, which the loss is taken on."""
-    return trainer._student_and_teacher(trainer.model, batch)
+    return trainer.student_logits(trainer.model, batch), trainer._teacher_logits(trainer.model, batch)
 
 
 def test_student_and_teacher_score_what_was_seen(trainer: Any) -> None:

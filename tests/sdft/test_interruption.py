@@ -7,6 +7,9 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from selfsurf import agents
+from selfsurf.agents.adapters.identity import WrongBase, check_base, read_about
+from selfsurf.agents.adapters.prompt import read_prompt
 from selfsurf.agents.play.player import Player
 from selfsurf.scripts.cli import app
 from selfsurf.sdft import train
@@ -16,8 +19,9 @@ from selfsurf.sdft.run.checkpoint_files import last_step
 from selfsurf.sdft.run.interruption import Quiet
 from selfsurf.sdft.teacher import weights
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
+from tests.models.small import small_llama
 from tests.sdft.rows import copied
-from tests.sdft.runs import command, lines_of, same_run, start
+from tests.sdft.runs import WEIGHTS, command, lines_of, same_run, start
 
 
 @pytest.fixture
@@ -98,8 +102,11 @@ def test_the_command_says_how_to_go_on(alone, tiny_folder, tmp_path, monkeypatch
     interrupt(monkeypatch, IN_AN_EPISODE, tmp_path / "run", 1, number)
     result = CliRunner().invoke(app, command(chosen, tmp_path / "run")[3:])
     assert result.exit_code == code, result.output
-    assert "The same command with --resume resumes from step 1 of 3" in " ".join(result.output.split())
+    said = " ".join(result.output.split())
+    assert f"Adapter of step 1: {tmp_path / 'run/adapter'}" in said
+    assert "The same command with --resume resumes from step 1 of 3" in said
     assert last_step(tmp_path / "run") == 1
+    check_exported(tmp_path / "run", 1, tiny_folder)
     other = CliRunner().invoke(app, [*command(chosen, tmp_path / "run")[3:], "--seed", "9"])
     assert other.exit_code == 2, other.output
     assert "holds a run with other settings: seed was" in " ".join(other.output.replace("│", " ").split())
@@ -148,3 +155,51 @@ def test_ctrl_c_in_a_terminal(alone, tiny_folder, tmp_path):
     assert f"resumes from step {last_step(run)} of 50" in " ".join(said.split())
     assert [line["step"] for line in lines_of(run)] == list(range(1, last_step(run) + 1))
     assert "Traceback" not in said
+    check_exported(run, last_step(run), tiny_folder)
+
+
+@pytest.mark.timeout(300)
+def test_of_a_training_that_was_killed_the_last_checkpoint_becomes_the_adapter(alone, tiny_folder, tmp_path):
+    run = tmp_path / "run"
+    chosen = alone.model_copy(update={"model": str(tiny_folder), "steps": 50, "checkpoint_every": 1})
+    process = start(chosen, run)
+    while process.poll() is None and last_step(run) is None:
+        time.sleep(0.01)
+    running = CliRunner().invoke(app, ["train", "--export", str(run)])
+    assert running.exit_code == 1, running.output
+    assert "No adapter was written" in running.output
+    assert not (run / "adapter").exists()
+    process.kill()
+    process.communicate(timeout=60)
+    step = last_step(run)
+    result = CliRunner().invoke(app, ["train", "--export", str(run)])
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.output.split())
+    assert f"Adapter of step {step}: {run / 'adapter'}" in said
+    assert "own command with --resume resumes from there" in said
+    check_exported(run, step, tiny_folder)
+
+
+def test_without_a_whole_checkpoint_no_adapter_is_written(tmp_path):
+    for made, says in (
+        (tmp_path / "run", "holds no checkpoint"),
+        (tmp_path / "run/checkpoints/checkpoint-5", "damaged"),
+    ):
+        made.mkdir(parents=True)
+        result = CliRunner().invoke(app, ["train", "--export", str(tmp_path / "run")])
+        assert result.exit_code == 1, result.output
+        assert says in " ".join(result.output.split())
+        assert not (tmp_path / "run/adapter").exists()
+
+
+def check_exported(run, step, base):
+    """The adapter is that of the checkpoint, and acts on its base under the prompt that it was trained with."""
+    adapter = run / "adapter"
+    assert (adapter / WEIGHTS).read_bytes() == (run / f"checkpoints/checkpoint-{step}" / WEIGHTS).read_bytes()
+    assert read_about(adapter)["steps"] == step
+    assert (adapter / "README.md").read_text().count("| optimizer steps |") == 1
+    agent = agents.make("transformers", model=str(base), adapter=str(adapter))
+    assert agent.kinds() == ("click", "fill", "select")
+    assert read_prompt(adapter).prompt == "compact"
+    with pytest.raises(WrongBase):
+        check_base(adapter, model=small_llama(agent.policy.tokenizer, hidden_size=16), name="another")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.jobs import learned_offline
 from selfsurf.sdft.rows.samples import Sample
 from selfsurf.sdft.run.checkpoint_files import last_step
+from selfsurf.sdft.run.export import export
 from selfsurf.sdft.trainers.batches import Batches, Drawn
 from tests.few import few
 from tests.models.small import save_small, small_llama
@@ -75,7 +78,7 @@ def both(folder, tmp_path, monkeypatch):
     from selfsurf.sdft.run.model import lora_config
     from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
-    learned, shown = rows(), rows(3)
+    learned = rows()
     drawn = Drawn(learned, None, FIGURES)
 
     def make(*, recorded=False, **changes):
@@ -83,14 +86,16 @@ def both(folder, tmp_path, monkeypatch):
             tasks=("MiniWoB/click-test-2-v0",), model=str(folder), episodes_per_step=3, lora_rank=4, warmup_steps=2,
             teacher_rate=0.1, least_first_divergence=0.0, **{"steps": 20, "learning_rate": 5e-3, **changes},
         )  # fmt: skip
-        monkeypatch.setattr(Batches, "draw", lambda *_: Drawn(drawn.rows, shown, FIGURES) if recorded else drawn)
+        shown = rows(3) if recorded is True else recorded
+        now = Drawn(drawn.rows, shown, FIGURES) if recorded else drawn
+        monkeypatch.setattr(Batches, "draw", lambda *_: now)
         jobs = [Job("it", number) for number in range(3 * settings.steps)]
         policy = TransformersPolicy(folder, dtype="float32", device="cpu")
         theirs = EpisodeSDFTTrainer(
             settings, tmp_path / "torch", model=policy.model, processing_class=policy.tokenizer, jobs=jobs,
             rollouts=Rollouts(), peft_config=lora_config(policy.model, settings),
         )  # fmt: skip
-        theirs.recorded_rows = recorded
+        theirs.recorded_rows = bool(recorded)
         matrices = {name: one for name, one in theirs.model.named_parameters() if ".default." in name}
         with torch.no_grad():
             for name, one in matrices.items():
@@ -101,7 +106,7 @@ def both(folder, tmp_path, monkeypatch):
         ours = MLXTrainer(settings, tmp_path / "mlx", model=made, jobs=jobs, rollouts=Rollouts())
         if made.teacher:
             made.teacher = {name: mx.array(one) for name, one in as_mlx(teacher_of(theirs)).items()}
-        return theirs, ours, drawn if not recorded else Drawn(drawn.rows, shown, FIGURES)
+        return theirs, ours, now
 
     return make
 
@@ -137,6 +142,20 @@ def cosine(one, other):
 )  # fmt: skip
 def test_loss_and_gradient_are_torchs(both, changes):
     check_that_they_agree(both, changes)
+
+
+def test_recorded_rows_are_learned_from_a_teacher_that_follows_as_by_torch(both):
+    _, ours, drawn = both(steps=1, recorded=True, teacher_temperature=0.02)
+    row, *others = drawn.shown
+    reply: list[int] = []
+    for _ in range(4):  # what the teacher itself would write
+        asked = replace(row, completion_ids=[*reply, 0])
+        reply.append(int(ours.objective._teacher([asked], "ema")[0, -1].argmax()))
+    shown = [replace(row, completion_ids=reply), *others]
+    figures = check_that_they_agree(
+        both, {"recorded": shown, "teacher_temperature": 0.02, "divergence": 0.5, "min_confidence": 0.6}
+    )
+    assert figures["recorded/distilled"] == pytest.approx(1 / 3)
 
 
 def test_rows_that_no_teacher_follows_are_left_out_as_by_torch(both, monkeypatch):
@@ -237,6 +256,10 @@ def test_it_trains_where_there_is_no_torch_and_leaves_both_forms(saved, shown, t
     name = "model.layers.0.self_attn.q_proj"
     assert peft[f"base_model.model.{name}.lora_B.weight"] == mlx[f"{name}.lora_b"].transposed()
     assert any(mlx[f"{name}.lora_b"].data), "something was learned"
+    before = (tmp_path / "run/adapter" / PEFT_WEIGHTS).read_bytes()
+    shutil.rmtree(tmp_path / "run/adapter")
+    assert export(tmp_path / "run") == (tmp_path / "run/adapter", 1)
+    assert (tmp_path / "run/adapter" / PEFT_WEIGHTS).read_bytes() == before
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from trl.experimental.sdft.loss_utils import compute_divergence
 from selfsurf.sdft.loss.distillation import divergence
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.following import heeded, places
+from selfsurf.sdft.teacher.following import heeded, places, throughout
 from selfsurf.sdft.trainers.base import shared_arguments
 from selfsurf.sdft.trainers.batches import NothingToTeach
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
@@ -116,11 +116,16 @@ def test_of_what_was_recorded_a_short_reply_counts_as_much_as_a_long_one(trainer
     student, _, ids, _, mask, _ = case
     trainer = trainer_of()
     monkeypatch.setattr(trainer, "student_logits", lambda *_: torch.from_numpy(student))
-    rows = {"completion_ids": torch.from_numpy(ids), "completion_mask": torch.from_numpy(mask)}
+    rows = {
+        "completion_ids": torch.from_numpy(ids), "completion_mask": torch.from_numpy(mask),
+        "places": [throughout(row.tolist()) for row in ids],
+    }  # fmt: skip
     losses = -np.take_along_axis(log_softmax(student), ids[..., None], -1)[..., 0] * mask
     expected = (losses.sum(-1) / mask.sum(-1)).mean()
     assert abs(expected / (losses.sum() / mask.sum()) - 1) > 0.01, "the mean over tokens is another"
-    assert float(trainer._shown_loss(trainer.model, {"shown": rows})) == pytest.approx(expected, rel=1e-5)
+    assert float(trainer._shown_loss(trainer.model, rows, torch.zeros(student.shape))) == pytest.approx(
+        expected, rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])

@@ -1,0 +1,56 @@
+"""The adapter of a training that has not ended, from its last checkpoint. Loads no model."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from selfsurf.agents.adapters.convert import mlx_to_peft
+from selfsurf.agents.adapters.identity import CONFIG, PEFT_WEIGHTS, read_about
+from selfsurf.agents.adapters.mlx import MLX_WEIGHTS
+from selfsurf.sdft.run.checkpoint_files import check_whole, checkpoint, last_step, steps_saved
+from selfsurf.sdft.run.folder import alone_in
+from selfsurf.sdft.run.model import save_adapter
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """An adapter on disk, in the place of the model that it was saved from."""
+
+    folder: Path
+    base: str
+
+    def save_pretrained(self, made: str) -> None:
+        """Write it into a new folder in PEFT's format."""
+        if (self.folder / MLX_WEIGHTS).exists():
+            mlx_to_peft(self.folder, made, base=self.base)
+            return
+        for name in (PEFT_WEIGHTS, CONFIG):
+            shutil.copy2(self.folder / name, made)
+
+
+def export(run: Path) -> tuple[Path, int]:
+    """Write the adapter of a run's last checkpoint into its folder `adapter`, in the place of one that is there.
+
+    Args:
+        run: the folder given to `sdft.train`.
+
+    Returns:
+        The adapter's folder and the checkpoint's step.
+
+    Raises:
+        ValueError: there is no checkpoint, the last one is damaged or of an earlier version, or a training is running
+            there.
+    """
+    last = last_step(run)
+    if last is None:
+        raise ValueError(f"{run} holds no checkpoint of a training.")
+    with alone_in(run):
+        saved = run / "checkpoints"
+        folder = checkpoint(saved, last)
+        check_whole(folder, [step for step in steps_saved(saved) if step < last])
+        about = read_about(folder)
+        if "settings" not in about:
+            raise ValueError(f"{folder} was written by an earlier version: resume the training to have its adapter.")
+        return save_adapter(_Saved(folder, about["base_model"]), run / "adapter", about), last
