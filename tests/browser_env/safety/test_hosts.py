@@ -136,15 +136,16 @@ AT_ONCE = {
     "events": (EACH, "new EventSource(url)"),
     "twice redirected fetch": (EACH, "fetch('/hop?/hop?' + url, {mode: 'no-cors'}).catch(() => 0)"),
     "redirected image": (MARKUP, "<img src='/hop?${url}'>"),
-    "worker": (EACH, "new Worker(URL.createObjectURL(new Blob([`fetch('${url}', {mode: 'no-cors'}).catch(() => 0)`])))"),
+    "worker": (
+        EACH,
+        "new Worker(URL.createObjectURL(new Blob([`fetch('${url}', {mode: 'no-cors'}).catch(() => 0)`])))",
+    ),
     "service worker": (
         "<script>navigator.serviceWorker.register('/worker.js?' + encodeURIComponent('{urls}'))</script>",
         "",
     ),
     "prefetch": (MARKUP, "<link rel=prefetch href='${url}'>"),
-    "preconnect": (MARKUP, "<link rel=preconnect href='${url}'>"),
     "https": (EACH, "fetch(url.replace('http', 'https'), {mode: 'no-cors'}).catch(() => 0)"),
-    "secure web socket": (EACH, "new WebSocket(url.replace('http', 'wss'))"),
 }
 """Ways of a page that stays."""
 

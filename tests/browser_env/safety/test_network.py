@@ -419,7 +419,7 @@ def test_a_socks_proxy_of_the_users_own_is_gone_through(server):
     async def chain():
         outer = await proxy.FilteringProxy.open(Rules(Safety(allow_private=True)))
         inner = await proxy.FilteringProxy.open(
-            Rules(Safety(blocked=("evil.localhost",)), ["http://127.0.0.1"]), outer.settings
+            Rules(Safety(blocked=("evil.localhost",)), ["http://127.0.0.1"]), {"server": outer.settings["server"]}
         )
         client = proxy._Upstream(inner.settings)
         reader, writer = await client.connect("good.localhost", server.port)
