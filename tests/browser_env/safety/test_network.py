@@ -421,7 +421,7 @@ def test_a_socks_proxy_of_the_users_own_is_gone_through(server):
         inner = await proxy.FilteringProxy.open(
             Rules(Safety(blocked=("evil.localhost",)), ["http://127.0.0.1"]), {"server": outer.settings["server"]}
         )
-        client = proxy._Upstream(inner.settings)
+        client = proxy._Upstream({"server": inner.settings["server"]})
         reader, writer = await client.connect("good.localhost", server.port)
         writer.write(b"GET / HTTP/1.1\r\nhost: good.localhost:1\r\nconnection: close\r\n\r\n")
         answer = await reader.read()
