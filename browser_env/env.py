@@ -287,7 +287,7 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         return self.core.privileged()
 
     def storage_state(self) -> dict[str, Any]:
-        """Return cookies, localStorage and IndexedDB, as `SessionOptions(storage_state=...)` takes them.
+        """Return cookies and storage of pages, as `SessionOptions(storage_state=...)` takes them.
 
         Raises:
             EnvError: there is no session, or it was lost.

@@ -23,6 +23,7 @@ from selfsurf.browser_env.safety.secrets import Vault
 from selfsurf.browser_env.session.deadline import deadline
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.settings import Settings
+from selfsurf.browser_env.storage import add_session_storage
 from selfsurf.browser_env.task import EpisodeState, Task, Viewport
 from selfsurf.browser_env.text import first_line
 
@@ -90,16 +91,20 @@ class Looks:
         return self.vault.redact_observation(Observation(**{**self.observation, **now}))  # type: ignore[typeddict-item]
 
     async def storage_state(self) -> dict[str, Any]:
-        """Return the session's cookies, localStorage and IndexedDB, as `SessionOptions.storage_state` takes them.
+        """Return the session's cookies and storage, as `SessionOptions.storage_state` takes them.
+
+        The session storage is that of the pages which the tabs show.
 
         Raises:
             EnvError: there is no session, or it was lost.
         """
-        if self.session is None:
+        session = self.session
+        if session is None:
             raise EnvError("Call reset() before storage_state().")
         try:
             async with asyncio.timeout(self.settings.step_timeout):
-                return dict(await self.session.context.storage_state(indexed_db=True))
+                tabs = sorted(session.tabs, key=lambda tab: tab is not session.active)
+                return await add_session_storage(await session.context.storage_state(indexed_db=True), tabs)
         except Exception as error:
             raise EnvError(f"The storage can't be read: {first_line(error)}.") from error
 

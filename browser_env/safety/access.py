@@ -54,8 +54,7 @@ class AccessGuard:
         self.safety = safety
         self._guarded = guarded and safety.guards_network
         start_url = start_url if safety.trust_start else None
-        own = [host_and_port(url)[0] for url in (start_url or "", *sites)]
-        self.rules = Rules(safety, filter(None, own))
+        self.rules = Rules(safety, (start_url or "", *sites))
         self.folders = tuple(safety.allow_files)
         if (start_url or "").startswith("file:"):
             self.folders += (Path(unquote(urlsplit(start_url or "").path)).parent,)
@@ -95,7 +94,7 @@ class AccessGuard:
     def admit(self, url: str) -> None:
         """Let the host of an address be reached as those of the task are: the user has named it."""
         host, port = host_and_port(url)
-        self.rules.own.update(filter(None, [host]))
+        self.rules.add_own(url)
         self._refused.pop((host, port), None)
         self._unclaimed.pop((host, port), None)
 
@@ -131,7 +130,7 @@ class AccessGuard:
             if request.is_navigation_request() and request.redirected_from is None:
                 frame, alone = request.frame, len(page.context.pages) == 1
                 if alone and frame.parent_frame is None and not host_and_port(frame.url)[0]:
-                    self.rules.own.add(host_and_port(request.url)[0])
+                    self.rules.add_own(request.url)
             heard.set()
 
         async def claimed(host: str) -> bool:

@@ -135,12 +135,21 @@ class Rules:
 
     Args:
         safety: the user's rules.
-        own: the task's own hosts: where it starts and its `sites`. They may be reached, private or not.
+        own: addresses of the task's own hosts: where it starts and its `sites`. They may be reached, private or not.
     """
 
     def __init__(self, safety: Safety, own: Iterable[str] = ()) -> None:
         self.safety = safety
-        self.own = {clean_host(host) for host in own}
+        self.own: dict[str, set[int | None]] = {}
+        """The task's own hosts, with the ports that it has named."""
+        for url in own:
+            self.add_own(url)
+
+    def add_own(self, url: str) -> None:
+        """Let the host of an address be reached, private or not; an address without a host adds none."""
+        host, port = host_and_port(url)
+        if host:
+            self.own.setdefault(host, set()).add(port)
 
     def is_own(self, host: str) -> bool:
         """Does this host belong to the task? A task that starts on this machine owns all of its names."""
@@ -150,7 +159,9 @@ class Rules:
         """Return why a clean host may not be reached, whatever its address; empty if it may."""
         if any(matches(pattern, host, port, below=True) for pattern in self.safety.blocked):
             return BLOCKED
-        if host in self.own or not self.safety.allowed or self._is_allowed(host, port):
+        if not self.safety.allowed or self._is_allowed(host, port):
+            return ""
+        if host in self.own and (port in self.own[host] or not self._has_ports(host)):
             return ""
         return NOT_ALLOWED
 
@@ -161,13 +172,21 @@ class Rules:
     def _is_allowed(self, host: str, port: int | None, *, named: bool = False) -> bool:
         return any(matches(p, host, port) for p in self.safety.allowed if not (named and _parts(p)[0] == "*"))
 
+    def _has_ports(self, host: str) -> bool:
+        """Do the allowed hosts name ports of this host?"""
+        ports = {pattern: _parts(pattern)[1] for pattern in self.safety.allowed}
+        return any(port is not None and matches(pattern, host, port) for pattern, port in ports.items())
+
     @property
     def direct(self) -> tuple[str, ...]:
-        """Own hosts whose address needs no check, since no name server can change it."""
+        """Hosts that need no check, since no name server can change their address, as Chromium's bypass rules."""
+        if self.safety.blocked:
+            return ()
         literal = {host for host in self.own if as_address(host) is not None or host == "localhost"}
+        literal = {f"[{host}]" if ":" in host else host for host in literal if not self._has_ports(host)}
         if any(map(is_loopback, self.own)) and not self.safety.allowed:
-            literal |= {"localhost", "127.0.0.1", "::1"}
-        return () if self.safety.blocked else tuple(sorted(literal))
+            literal |= {"localhost", "*.localhost", "127.0.0.0/8", "[::1]"}
+        return tuple(sorted(literal))
 
 
 def host_and_port(url: str) -> tuple[str, int | None]:

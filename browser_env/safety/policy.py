@@ -42,8 +42,8 @@ class Safety:
 
     allowed: tuple[str, ...] = ()
     """Hosts that may be reached, besides the task's own; empty for all. `"example.org"` is that host alone,
-    `"*.shop.test"` is shop.test and all of its subdomains, `"10.0.0.5:8000"` is one port. Private addresses named here
-    may be reached."""
+    `"*.shop.test"` is shop.test and all of its subdomains, `"10.0.0.5:8000"` is one port; without one, all
+    ports. Private addresses named here may be reached."""
     blocked: tuple[str, ...] = ()
     """Hosts that may not be reached, with all of their subdomains; overrides `allowed` and the task."""
     allow_private: bool = False

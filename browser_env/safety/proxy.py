@@ -73,10 +73,14 @@ class FilteringProxy:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The `proxy` argument for Playwright that routes a context through this proxy."""
+        """The `proxy` argument for Playwright that routes a context through this proxy.
+
+        Chromium sends requests to loopback and link-local addresses past every proxy unless the list says
+        `<-loopback>`, and Playwright leaves that out of a list which names a loopback host.
+        """
         port = self._server.sockets[0].getsockname()[1]
-        direct = [] if self._upstream else [f"[{host}]" if ":" in host else host for host in self.rules.direct]
-        return {"server": f"socks5://127.0.0.1:{port}", "bypass": ",".join(direct)}
+        direct = () if self._upstream else self.rules.direct
+        return {"server": f"socks5://127.0.0.1:{port}", "bypass": ",".join(["<-loopback>", *direct])}
 
     async def refusal_of(self, url: str) -> str:
         """Return why a URL may not be opened; empty if it may, or if it has no host."""

@@ -21,6 +21,7 @@ from selfsurf.browser_env.session.page_script import PROBE, read_script
 from selfsurf.browser_env.session.profile_lock import ProfileLock, kill
 from selfsurf.browser_env.session.runtime import BrowserSpec, Room, death_of, runtime
 from selfsurf.browser_env.session.stealth import stealth_identity
+from selfsurf.browser_env.storage import cookie_of, read_state, restore
 from selfsurf.browser_env.task import Viewport
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class ContextSource:
         self.recording: Path | None = None
         """File that the current context's traffic is recorded to."""
         self._identity: dict[str, Any] | None = None
+        self._session_storage: dict[str, Any] = {}
+        """Of the storage state, by origin."""
         self._rooms: WeakKeyDictionary[Any, Room] = WeakKeyDictionary()
         """Of the contexts that are not closed yet."""
         self.closing: asyncio.Future[None] | None = None
@@ -122,11 +125,18 @@ class ContextSource:
     async def prepare(self, context: BrowserContext, note: Callable[[str], None]) -> None:
         """Set up what can't be passed as an argument, before the first page. `note` takes events."""
         if self.options.cookies:
-            await context.add_cookies([dict(cookie) for cookie in self.options.cookies])  # type: ignore[misc]
+            await context.add_cookies([cookie_of(cookie) for cookie in self.options.cookies])  # type: ignore[misc]
         if self.options.stealth:
             await context.add_init_script(read_script("stealth"))
         if self.options.replay_har is not None:
             await replay(context, Path(self.options.replay_har), note)
+
+    async def first_page(self, context: BrowserContext) -> Page:
+        """Return a new, blank page with the session storage of the storage state."""
+        page = await context.new_page()
+        if self._session_storage:
+            await restore(page, self._session_storage)
+        return page
 
     async def attach(self, tab: Tab, viewport: Viewport) -> None:
         """Set up a new tab. `viewport` is its size."""
@@ -174,6 +184,8 @@ class ContextSource:
 
     async def _complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         complete = dict(arguments)
+        if complete.get("storage_state"):
+            complete["storage_state"], self._session_storage = read_state(complete["storage_state"])
         if self.options.stealth and "user_agent" not in complete:
             path = await runtime().executable(self.spec)
             self._identity = await stealth_identity(path, complete.get("locale") or "en-US")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import re
 import zipfile
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urldefrag
+from urllib.parse import urldefrag, urljoin
 
 from selfsurf.browser_env.errors import EnvError
 
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request, Route, WebSocketRoute
 
 _REDIRECTS = (301, 302, 303, 307, 308)
+_MOST_REDIRECTS = 20
+_BODILESS = ("GET", "HEAD")
+
+_BINARY = "application/octet-stream"
+_NOT_RECORDED = "\0"
+"""The body of a request that Playwright records without it."""
 
 
 def new_recording(path: Path) -> Path:
@@ -43,25 +51,32 @@ def new_recording(path: Path) -> Path:
 async def replay(context: BrowserContext, path: Path, note: Callable[[str], None]) -> None:
     """Answer every request of a context from a recording.
 
-    A repeated request gets its answers in the recorded order, and the last one from then on. Any request or web
-    socket that is not in the recording fails and is reported to `note`.
+    A request is known by its method, address and body. One that is repeated gets its answers in the recorded order,
+    and the last one from then on. Any request or web socket that is not in the recording fails and is reported to
+    `note`.
 
     Raises:
         EnvError: the file is not a recording.
     """
-    series = read_series(path)
+    answers = read_answers(path)
+    repeated = {key for key, recorded in answers.items() if len(recorded) > 1}
 
     async def missing(route: Route) -> None:
         note(f"not in the recording, failed: {route.request.method} {route.request.url}")
         await route.abort("internetdisconnected")
 
-    async def next_of_series(route: Route) -> None:
-        answers = series.get(_key(route.request))
-        if not answers:
+    async def recorded(route: Route) -> None:
+        key = _key(route.request, answers)
+        if key[0] in _BODILESS and key not in repeated:
             await route.fallback()
             return
-        answer = answers.popleft() if len(answers) > 1 else answers[0]
-        await route.fulfill(status=answer.status, headers=answer.headers, body=answer.body)
+        answer = _next(answers, key)
+        if answer is None:
+            await missing(route)
+        elif answer.redirects:  # of a form: Playwright navigates, and tells the bodies of POST apart
+            await route.fallback()
+        else:
+            await route.fulfill(status=answer.status, headers=answer.headers, body=answer.body)
 
     async def no_socket(socket: WebSocketRoute) -> None:
         note(f"not in the recording, failed: WebSocket {socket.url}")
@@ -70,8 +85,7 @@ async def replay(context: BrowserContext, path: Path, note: Callable[[str], None
     # Handlers are tried in reverse order of registration.
     await context.route("**/*", missing)
     await context.route_from_har(path, not_found="fallback")
-    if series:
-        await context.route("**/*", next_of_series)
+    await context.route("**/*", recorded)
     await context.route_web_socket("**/*", no_socket)
 
 
@@ -83,15 +97,21 @@ class Answer:
     headers: dict[str, str]
     body: bytes
 
+    @property
+    def redirects(self) -> bool:
+        """Does it send the request elsewhere?"""
+        return self.status in _REDIRECTS and "location" in self.headers
 
-Key = tuple[str, str, bytes]
-"""Method, address, body of a request."""
+
+Key = tuple[str, str, str]
+"""Method, address and comparable body of a request."""
 
 
-def read_series(path: Path) -> dict[Key, deque[Answer]]:
-    """Return the answers, in order, to requests that a HAR file (or a `.zip` of one) contains more than once.
+def read_answers(path: Path) -> dict[Key, deque[Answer]]:
+    """Return the answers in a HAR file (or a `.zip` of one), in order, by request.
 
-    Playwright's own replay gives the same answer every time, which is wrong for a page that changed.
+    Playwright's own replay gives the same answer every time, which is wrong for a page that changed, and compares the
+    bodies of POST alone.
 
     Raises:
         EnvError: it is not a HAR file.
@@ -101,13 +121,36 @@ def read_series(path: Path) -> dict[Key, deque[Answer]]:
         files = _Files(path)
         for entry in files.har["log"]["entries"]:
             request, response = entry["request"], entry["response"]
-            if response["status"] <= 0 or response["status"] in _REDIRECTS:
-                continue  # Playwright has to follow redirects itself
-            key = (request["method"], urldefrag(request["url"]).url, files.content(request.get("postData") or {}))
+            if response["status"] <= 0 or (response["status"] in _REDIRECTS and request["method"] in _BODILESS):
+                continue  # Playwright has to follow these redirects itself
+            sent = request.get("postData") or {}
+            kind = sent.get("mimeType") or ""
+            if kind == _BINARY and not (sent.get("text") or sent.get("_file")):
+                body = _NOT_RECORDED
+            else:
+                body = _comparable(files.content(sent), kind)
+            key = (request["method"], urldefrag(request["url"]).url, body)
             found[key].append(Answer(response["status"], _headers(response), files.content(response["content"])))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise EnvError(f"{path} is not a HAR recording ({type(error).__name__}: {error}).") from None
-    return {key: answers for key, answers in found.items() if len(answers) > 1}
+    return found
+
+
+def _next(answers: Mapping[Key, deque[Answer]], key: Key) -> Answer | None:
+    """Return the next answer to a request, after redirects other than those of POST; None if there is none."""
+    for _ in range(_MOST_REDIRECTS):
+        method, url, body = key
+        recorded = answers.get(key)
+        if not recorded:
+            return None
+        answer = recorded.popleft() if len(recorded) > 1 else recorded[0]
+        if not answer.redirects or method == "POST":
+            return answer
+        there = urldefrag(urljoin(url, answer.headers["location"])).url
+        key = ("GET", there, "") if answer.status == 303 else (method, there, body)
+        if key not in answers:  # Playwright may record the second request without its body
+            key = (*key[:2], _NOT_RECORDED)
+    return None
 
 
 class _Files:
@@ -147,5 +190,25 @@ def _headers(response: dict[str, Any]) -> dict[str, str]:
     return merged
 
 
-def _key(request: Request) -> Key:
-    return request.method, urldefrag(request.url).url, request.post_data_buffer or b""
+def _key(request: Request, answers: Mapping[Key, deque[Answer]]) -> Key:
+    method, url, kind = request.method, urldefrag(request.url).url, request.headers.get("content-type", "")
+    body = request.post_data_buffer or b""
+    key = method, url, _comparable(body, kind)
+    return (method, url, _NOT_RECORDED) if body and kind in ("", _BINARY) and key not in answers else key
+
+
+def _comparable(body: bytes, kind: str) -> str:
+    """Return a body without what differs each time that it is sent: a multipart boundary, the order of JSON keys.
+
+    Args:
+        body: as it was sent, or as a recording has it.
+        kind: its content type.
+    """
+    text = body.decode("utf8", "replace")  # as recordings hold it
+    boundary = re.search(r"^multipart/.*?boundary=(?:\"([^\"]+)\"|([^\s;]+))", kind, re.IGNORECASE)
+    if boundary:
+        return text.replace(boundary[1] or boundary[2], "boundary")
+    if "json" in kind:
+        with contextlib.suppress(ValueError):
+            return json.dumps(json.loads(text), sort_keys=True)
+    return text

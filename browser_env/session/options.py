@@ -59,10 +59,11 @@ class SessionOptions:
     """Folder for a browser that outlives this process, if it dies: an environment with the same folder attaches to it
     (`AsyncBrowserEnv.resume`). Closing the environment ends it. Only `profile`, `proxy` and `cookies` go with it."""
     storage_state: StrPath | Mapping[str, Any] | None = field(default=None, repr=False)
-    """Cookies, localStorage and IndexedDB to start every episode with: what `storage_state()` returned, or a JSON file
-    with it."""
+    """Cookies, localStorage, IndexedDB and session storage to start every episode with: what `storage_state()`
+    returned, or a JSON file with it. The session storage is the first tab's."""
     cookies: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
-    """Cookies as Playwright's `add_cookies` takes them: `name`, `value`, and `url` or `domain` and `path`."""
+    """Cookies as Playwright's `add_cookies` takes them, `name`, `value`, and `url` or `domain` and `path`, or as
+    browser extensions export them."""
     locale: str | None = None
     """E.g. `de-DE`: the page's language, number and date formats, and the `Accept-Language` header."""
     timezone: str | None = None

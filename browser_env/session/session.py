@@ -168,7 +168,7 @@ class Session:
                     session.active = await session._attach(page)
                 before = []
             if not session.tabs:
-                session.active = await session._attach(await context.new_page())
+                session.active = await session._attach(await source.first_page(context))
             for page in before:  # the blank tab that a browser starts with
                 await page.close()
         except BaseException:

@@ -188,7 +188,7 @@ class StagehandProvider(Provider):
         self._guard = AccessGuard(self._safety, None, {}, guarded=True)
         proxy = (await self._guard.proxied({})).get("proxy")
         if proxy:  # the extension itself speaks to the browser's own port
-            bypass = ";".join(["<-loopback>", f"127.0.0.1:{self._port}", *filter(None, proxy["bypass"].split(","))])
+            bypass = ";".join([*proxy["bypass"].split(","), f"127.0.0.1:{self._port}"])
             options = {"proxy_server": proxy["server"], "proxy_bypass": bypass}
         try:
             browser = await local_browser.launch(

@@ -369,10 +369,10 @@ def test_names_that_resolve_to_private_addresses(server, monkeypatch):
     assert asyncio.run(ask(Rules(Safety(allowed=("*",))), "rebind.test")) == "private network"
     assert asyncio.run(ask(Rules(Safety(allowed=("* ", "*:80"))), "rebind.test")) == "private network"
     assert asyncio.run(ask(Rules(Safety(allowed=("*:80", "rebind.test:80"))), "rebind.test")) == ["127.0.0.1"]
-    assert asyncio.run(ask(Rules(Safety(), ["rebind.test"]), "rebind.test")) == ["127.0.0.1"]
+    assert asyncio.run(ask(Rules(Safety(), ["http://rebind.test"]), "rebind.test")) == ["127.0.0.1"]
 
     async def rebind():
-        one = proxy.FilteringProxy(Rules(Safety(), ["late.test"]))
+        one = proxy.FilteringProxy(Rules(Safety(), ["http://late.test"]))
         answers["late.test"] = ["8.8.8.8"]
         await one._addresses("late.test", 80)
         answers["late.test"] = ["127.0.0.1"]
@@ -419,9 +419,9 @@ def test_a_socks_proxy_of_the_users_own_is_gone_through(server):
     async def chain():
         outer = await proxy.FilteringProxy.open(Rules(Safety(allow_private=True)))
         inner = await proxy.FilteringProxy.open(
-            Rules(Safety(blocked=("evil.localhost",)), ["127.0.0.1"]), outer.settings
+            Rules(Safety(blocked=("evil.localhost",)), ["http://127.0.0.1"]), {"server": outer.settings["server"]}
         )
-        client = proxy._Upstream(inner.settings)
+        client = proxy._Upstream({"server": inner.settings["server"]})
         reader, writer = await client.connect("good.localhost", server.port)
         writer.write(b"GET / HTTP/1.1\r\nhost: good.localhost:1\r\nconnection: close\r\n\r\n")
         answer = await reader.read()

@@ -82,6 +82,72 @@ def test_a_page_that_was_not_recorded_does_not_load(make, loopback, tmp_path):
     assert f"not in the recording, failed: GET {server.url}/two" in obs["events"]
 
 
+BODIES = """<title>bodies</title><pre id=said></pre><script>
+const ask = (method, url, body, headers) =>
+  fetch(url, {method, body, headers}).then((r) => r.text(), () => 'failed').then((text) => answers.push(text));
+const form = (text) => { const made = new FormData(); made.append('n', text); return made; };
+const json = (value) => [JSON.stringify(value), {'content-type': 'application/json'}];
+let answers = [];
+const telling = (all) => async (...given) => {
+  document.title = 'asking', answers = [];
+  await all(...given);
+  said.textContent = answers.join(' / '), document.title = 'told';
+};
+const send = telling(async (methods, bodies) => {
+  for (const method of methods) for (const body of bodies) await ask(method, '/echo', body);
+});
+const others = telling(async (unknown) => {
+  for (const text of ['1', '2', '1']) await ask('POST', '/count', form(text));
+  await ask('POST', '/count', form(unknown));
+  await ask('PUT', '/echo', ...json(unknown ? {b: 1, a: 2} : {a: 2, b: 1}));
+  for (const where of ['/see', '/keep']) await ask('PUT', where, 'x' + unknown);
+  await ask('POST', '/count', new Uint8Array([255, 1]));
+});
+</script><button onclick="send(['PUT', 'POST', 'PATCH', 'DELETE'], ['a', 'b', undefined])">Known</button>
+<button onclick="send(['PUT', 'POST', 'PATCH', 'DELETE'], ['never'])">Unknown</button>
+<button onclick="others('')">Others</button><button onclick="others('never')">Other unknown</button>"""
+
+
+@pytest.mark.parametrize("name", ["bodies.har", "bodies.zip"])
+def test_requests_are_told_apart_by_their_bodies(make, loopback, tmp_path, name):
+    counted = []
+
+    def answer(request):
+        if request.path == "/see":
+            return 303, {"location": "/seen"}, b""
+        if request.path == "/keep":
+            return 307, {"location": "/echo"}, b""
+        if request.path == "/count":
+            counted.append(1)
+            return str(len(counted)).encode()
+        return f"{request.command} {request.body.decode()}".encode() if request.path != "/" else BODIES.encode()
+
+    server = loopback(answer)
+    path = tmp_path / name
+    env, _ = make(server.url, SessionOptions(record_har=path))
+    lived = [said(env, "Known"), said(env, "Others")]
+    env.close()
+    server.stop()
+    assert lived[0].startswith("PUT a / PUT b / PUT  / POST a / POST b / POST  / PATCH a")
+    assert lived[1] == '1 / 2 / 3 / 4 / PUT {"a":2,"b":1} / GET  / PUT x / 5'
+
+    env, _ = make(server.url, SessionOptions(replay_har=path))
+    assert [said(env, "Known"), said(env, "Others")] == lived
+    assert said(env, "Unknown") == " / ".join(["failed"] * 4)
+    # Repeated requests get their last answer from then on.
+    assert said(env, "Other unknown") == '3 / 2 / 3 / failed / PUT {"a":2,"b":1} / failed / failed / 5'
+
+
+def said(env, button):
+    """Press a button and return the answers that the page gets."""
+    obs, *_ = env.step({"action": "click", "selector": f"text=/^{button}$/"})
+    for _ in range(100):
+        if obs["title"] == "told":
+            break
+        obs, *_ = env.step({"action": "wait", "ms": 50})
+    return obs["page_text"].partition("Known")[0].strip()
+
+
 def test_web_sockets_are_not_reached_in_a_replay(make, loopback, tmp_path):
     page = (
         b"<script>const s = new WebSocket(`ws://${location.host}/x`); s.onclose = e => document.title = e.code</script>"

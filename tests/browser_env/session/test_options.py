@@ -236,6 +236,60 @@ def test_storage_state_goes_out_and_in(make, loopback, tmp_path):
             reader.reset(seed=0)
 
 
+NOTES = b"""<script>document.title = [sessionStorage.a, sessionStorage.b].join();
+if (location.hash == '#write') sessionStorage.a = '"\\u00e4\\n1'</script>
+<button onclick="sessionStorage.clear(); location.href = '/again'">Leave</button><a href=/again>Again</a>"""
+
+
+@pytest.mark.parametrize("options", [{}, {"deterministic": True}])
+def test_session_storage_goes_out_and_in(make, loopback, tmp_path, options):
+    asked = []
+    url = loopback(lambda request: asked.append(request.path) or NOTES).url
+    writer, _ = make(f"{url}/#write", **options)
+    state = writer.unwrapped.storage_state()
+    assert state["origins"] == [
+        {"origin": url, "localStorage": [], "sessionStorage": [{"name": "a", "value": '"\u00e4\n1'}]}
+    ]
+    state["origins"].append({"origin": "http://unknown.test", "sessionStorage": [{"name": "x", "value": "y"}]})
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    for given in (state, tmp_path / "state.json"):
+        asked.clear()
+        reader, obs = make(url, SessionOptions(storage_state=given), **options)
+        assert obs["title"] == '"\u00e4 1,'
+        obs, *_ = reader.step({"action": "back"})
+        assert obs["url"] in (f"{url}/", "about:blank")
+        reader.reset(seed=0)
+        assert asked.count("/") == 2
+        obs, *_ = reader.step({"action": "click", "selector": "text=Again"})
+        assert (obs["url"], obs["title"]) == (f"{url}/again", '"\u00e4 1,')
+        obs, *_ = reader.step({"action": "click", "selector": "text=Leave"})
+        assert obs["title"] == ","  # what the page removes stays away
+        obs, *_ = reader.step({"action": "navigate", "url": url})
+        assert obs["title"] == ","
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"expires": 0}, {"expires": -1, "sameSite": "lax"}, {"expires": -2}, {"expires": None, "sameSite": None},
+        {"sameSite": "no_restriction", "secure": True}, {"sameSite": "no_restriction", "secure": False},
+        {"sameSite": "unspecified", "hostOnly": True, "session": True, "storeId": "0", "id": 1},
+        {"sameSite": "STRICT", "expirationDate": 4102444800.5},
+    ],
+)  # fmt: skip
+def test_cookies_of_browsers_and_extensions_are_taken(make, loopback, written):
+    url = loopback(lambda request: b"<script>document.title = document.cookie</script>").url
+    cookie = {"name": "a", "value": "1", "domain": "127.0.0.1", "path": "/", **written}
+    for session in (SessionOptions(storage_state={"cookies": [cookie]}), SessionOptions(cookies=[cookie])):
+        env, obs = make(url, session)
+        assert obs["title"] == "a=1"
+        (kept,) = env.unwrapped.storage_state()["cookies"]
+        assert (kept["expires"] != -1) is ("expirationDate" in written)
+        assert kept["sameSite"] in {"lax": ("Lax",), "STRICT": ("Strict",)}.get(
+            written.get("sameSite"), ("Lax", "None")
+        )
+
+
 def test_storage_state_can_be_awaited_and_needs_a_session(loopback):
     url = loopback(lambda request: (200, {"set-cookie": "a=1"}, b"x")).url
 
