@@ -37,7 +37,7 @@ _SUBMITTING = frozenset({"Enter", "NumpadEnter"})
 _ACTIVATING = _SUBMITTING | {"Space"}
 _LINE_BREAK = re.compile(r"[\r\n]")
 _GAP = re.compile(rf"^(?:(?:{_WORDS['before'].replace(chr(10), '')}) )+")
-_AMOUNT = r"\d[\d.,\u00a0\u202f' ]*"
+_AMOUNT = r"(?<!\d)\d[\d.,\u00a0\u202f' ]{0,20}"
 _CURRENCY = r"(?:[A-Z]{0,2}[$€£¥₹₩]|EUR|USD|GBP|CHF|AUD|CAD|JPY|BRL|euros?\b|dollars?\b|francs?\b|kr\b|zł)"
 _PRICE = re.compile(rf"(?:\b(?:for|für|pour|por|per|voor|à|a) )?(?:{_CURRENCY}\s?{_AMOUNT}|{_AMOUNT}{_CURRENCY})", re.I)
 
@@ -163,7 +163,7 @@ def of_label(label: str, words: int = LABEL_WORDS) -> RiskKind | None:
     for kind, inside in insides:
         if inside.search(text):
             return kind
-    for candidate in dict.fromkeys((text, _GAP.sub("", text))):
+    for candidate in dict.fromkeys((normal(label), text, _GAP.sub("", text))):
         for kind, first in firsts:
             if first.match(candidate):
                 return kind

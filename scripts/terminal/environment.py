@@ -84,12 +84,12 @@ def environment_options(
 
 
 def asking(settings: T, *, wait: bool) -> T:
-    """Return settings that ask a person what no option decides, and tell what happens to risky actions.
+    """Return the settings with `ask` where no option decides and a person can be asked; tell what happens otherwise.
 
     Args:
         settings: of a command that plays one episode.
-        wait: `--wait` was given: risky actions and the agent's questions are asked about. Else risky actions are, if a
-            person is at the terminal.
+        wait: whether `--wait` was given. Then a person confirms risky actions and answers the agent; else whoever is
+            at the terminal confirms risky actions.
     """
     names = ("confirm", "user") if wait else ("confirm",) if _at_terminal() else ()
     settings = settings.model_copy(update=dict.fromkeys(set(names) - settings.model_fields_set, "ask"))

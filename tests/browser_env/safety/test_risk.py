@@ -27,7 +27,7 @@ BUTTONS = {
         | Invia | Invia messaggio | Enviar mensagem | Versturen | Bericht verzenden | Verstuur bericht | 送信""",
     "publish": """Publish | Post | Post comment | Tweet | Publish changes | Go live | Submit review | Merge pull request | Deploy
         | Veröffentlichen | Beitrag veröffentlichen | Publier | Publier l'article | Publicar | Publicar comentario | Pubblica | Postar | Publiceren | Plaats reactie""",
-    "transfer": """Transfer | Transfer money | Send money | Transfer $500 | Withdraw funds | Confirm transfer | Wire money
+    "transfer": """Transfer | Transfer money | Send money | Transfer $500 | Send $20 | Withdraw funds | Confirm transfer | Wire money
         | Überweisen | Jetzt überweisen | Effectuer le virement | Transferir | Hacer transferencia | Effettua il bonifico | Geld overmaken | Fazer Pix""",
     "credentials": """Change password | Reset password | Generate new token | Create API key | Authorize app | Passwort ändern | Changer le mot de passe
         | Cambiar contraseña | Alterar senha | Wachtwoord wijzigen""",
@@ -218,6 +218,6 @@ def test_a_risk_says_why():
     assert risk.why == "The button 'Delete account' looks like one to delete or cancel something."
 
 
-@pytest.mark.parametrize("name", ["", "   ", "🗑", "x" * 5000, "(((", "a" * 100 + " delete"])
+@pytest.mark.parametrize("name", ["", "   ", "🗑", "x" * 5000, "1 " * 5000, "(((", "a" * 100 + " delete"])
 def test_odd_labels_are_no_trouble(name):
     assert assess(Click(id=1), element("button", name)) is None
