@@ -85,7 +85,8 @@ class EnvironmentSettings(BaseModel):
     download_to: Path | None = None
     """Folder for downloads, which are dropped otherwise."""
     confirm: Literal["ask", "auto", "never"] = "auto"
-    """Before a risky action, such as a purchase: ask at the terminal, go ahead and log it, or refuse it."""
+    """Before a risky action, such as a purchase: ask at the terminal (`run`, if you are there), go ahead and log it, or
+    refuse it."""
     user: str = "none"
     """Who answers the agent's questions: none, ask (you, at the terminal), or a function of the question as
     file.py:answer or module:answer."""

@@ -36,7 +36,7 @@ from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.configuration import absolute
 from selfsurf.scripts.terminal.console import console, show_error
 from selfsurf.scripts.terminal.ending import reason_of, why_ended
-from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
+from selfsurf.scripts.terminal.environment import EnvironmentArguments, asking, environment_options
 from selfsurf.scripts.terminal.interrupts import Interrupts
 from selfsurf.scripts.terminal.live import State, View, view
 from selfsurf.scripts.terminal.uploading import Upload
@@ -136,10 +136,7 @@ def main(settings: Settings) -> int:
             "--wait goes with --goal or --spec: what a task's setup keeps in this process, and the pages that it "
             "serves, would be lost with it. Give its goal and --url, or what tells its success as --spec."
         )
-    if settings.wait:
-        asks = {name: "ask" for name in ("confirm", "user") if name not in settings.model_fields_set}
-        settings = settings.model_copy(update=asks)
-    return carry_out(settings)
+    return carry_out(asking(settings, wait=settings.wait))
 
 
 def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | None = None) -> int:

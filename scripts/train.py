@@ -25,7 +25,7 @@ from selfsurf.scripts.terminal.arguments import (
 )
 from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.console import console, quiet_libraries, remarks, training_progress
-from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
+from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options, tell_confirmation
 from selfsurf.scripts.terminal.interrupts import Interrupts
 
 ELSEWHERE = {"tasks": "arguments", "model": "--model", "steps": "--steps", "seed": "--seed",
@@ -147,6 +147,7 @@ def main(settings: Settings) -> int:
     elsewhere = bool(training.rollouts.workers)
     if not training.offline:
         around = environment_options(training.environment, elsewhere=elsewhere)
+        tell_confirmation(settings)
         if not elsewhere:
             check_browser(headless=True, around=around)
     check_tasks((*training.evaluate_tasks, *(() if training.offline else trained_tasks(training))))

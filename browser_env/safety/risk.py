@@ -21,10 +21,11 @@ from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.safety.policy import Risk, RiskKind
 
 _WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("risk_words.toml").read_text(encoding="utf8"))
-_HARMLESS, _NEVER_MIND, _GO_AHEAD, _LOG_IN, _PAYMENT_FIELD, _PASSWORD_FIELD = (
+_HARMLESS, _NO_COMMAND, _NEVER_MIND, _GO_AHEAD, _LOG_IN, _PAYMENT_FIELD, _PASSWORD_FIELD = (
     re.compile(_WORDS[name].replace("\n", ""))
-    for name in ("harmless", "never_mind", "go_ahead", "log_in", "payment_field", "password_field")
+    for name in ("harmless", "no_command", "never_mind", "go_ahead", "log_in", "payment_field", "password_field")
 )
+_PRICED = re.compile(_WORDS["priced"]["purchase"].replace("\n", ""))
 
 _FIELDS = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "listbox", "slider"})
 _LISTS = frozenset({"select", "input", "textarea"})
@@ -35,9 +36,12 @@ _CHOICES = frozenset(
 _SUBMITTING = frozenset({"Enter", "NumpadEnter"})
 _ACTIVATING = _SUBMITTING | {"Space"}
 _LINE_BREAK = re.compile(r"[\r\n]")
-_GAP = re.compile(r"^(?:(?:yes|ja|oui|si|sim|ok|please|jetzt|now|and|confirm|continue) )+")
+_GAP = re.compile(rf"^(?:(?:{_WORDS['before'].replace(chr(10), '')}) )+")
+_AMOUNT = r"(?<!\d)\d[\d.,\u00a0\u202f' ]{0,20}"
+_CURRENCY = r"(?:[A-Z]{0,2}[$€£¥₹₩]|EUR|USD|GBP|CHF|AUD|CAD|JPY|BRL|euros?\b|dollars?\b|francs?\b|kr\b|zł)"
+_PRICE = re.compile(rf"(?:\b(?:for|für|pour|por|per|voor|à|a) )?(?:{_CURRENCY}\s?{_AMOUNT}|{_AMOUNT}{_CURRENCY})", re.I)
 
-LABEL_WORDS = 8
+LABEL_WORDS = 9
 """A label with more words is a heading or a sentence, not a command."""
 
 _Patterns = list[tuple[RiskKind, re.Pattern[str]]]
@@ -46,13 +50,16 @@ _Patterns = list[tuple[RiskKind, re.Pattern[str]]]
 @cache
 def _patterns() -> tuple[_Patterns, _Patterns, _Patterns, _Patterns]:
     """Return the patterns for how labels begin, how they end, what they contain, and what dialogs say."""
-    my = _WORDS["my"]
+    my, deal = (_WORDS[name].replace("\n", "") for name in ("my", "deal"))
     return (
         [
-            (kind, re.compile(f"(?:{')|(?:'.join(words).replace('<my>', my)})"))
+            (kind, re.compile(f"(?:{')|(?:'.join(words).replace('<deal>', deal).replace('<my>', my)})"))
             for kind, words in _WORDS["first"].items()
         ],
-        [(kind, re.compile(rf"\b(?:{'|'.join(words)})$")) for kind, words in _WORDS["last"].items()],
+        [
+            (kind, re.compile(rf"\b(?<!\bte )(?<!\bzu )(?:{'|'.join(words)})$"))
+            for kind, words in _WORDS["last"].items()
+        ],
         [(kind, re.compile(words)) for kind, words in _WORDS["inside"].items()],
         [(kind, re.compile(rf"\b(?:{words})\b")) for kind, words in _WORDS["said"].items()],
     )
@@ -145,21 +152,24 @@ def _of_options(options: Sequence[str]) -> Risk | None:
 
 def of_label(label: str, words: int = LABEL_WORDS) -> RiskKind | None:
     """Return the kind of risk that a button's label indicates, or None."""
-    text = normal(label)
+    unpriced = _PRICE.sub(" ", label)
+    text = normal(unpriced)
     count = len(text.split())
-    if not text or count > words or _HARMLESS.search(text):
+    if not text or count > words or _HARMLESS.search(text) or _NO_COMMAND.match(text):
         return None
+    if unpriced != label and _PRICED.search(text):
+        return "purchase"
     firsts, lasts, insides, _ = _patterns()
     for kind, inside in insides:
         if inside.search(text):
             return kind
-    for candidate in dict.fromkeys((text, _GAP.sub("", text))):
+    for candidate in dict.fromkeys((normal(label), text, _GAP.sub("", text))):
         for kind, first in firsts:
             if first.match(candidate):
                 return kind
         if _NEVER_MIND.match(candidate):
             return None
-        if 2 <= len(candidate.split()) <= 4:
+        if 2 <= len(candidate.split()) <= 6:
             for kind, last in lasts:
                 if last.search(candidate):
                     return kind

@@ -15,7 +15,7 @@ from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_opti
 from selfsurf.scripts.terminal.arguments import Agent, Out, Seeds, check_browser, read_seeds
 from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.console import console, progress
-from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
+from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options, tell_confirmation
 
 if TYPE_CHECKING:
     from selfsurf.envs_registry.suites import Suite
@@ -106,6 +106,7 @@ def main(settings: Settings) -> None:
     options = checked_options(settings.agent, options, 0, settings.set_)
     given = settings.environment
     around = environment_options(given, elsewhere=settings.ray)
+    tell_confirmation(settings)
     if not settings.ray:
         check_browser(headless=not settings.headful, around=around)
         shutdown()  # the workers have their own

@@ -18,7 +18,7 @@ from selfsurf.scripts.terminal.arguments import Agent, check_address, check_brow
 from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.configuration import absolute
 from selfsurf.scripts.terminal.console import console, show_error
-from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
+from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options, tell_confirmation
 
 if TYPE_CHECKING:
     from selfsurf.scripts.shell.folder import SessionFolder
@@ -85,6 +85,7 @@ def main(settings: Settings) -> int:
             session = SessionFolder(folder)
             settings = _as_before(settings, session.about["settings"])
         around, options = _checked(settings)
+        tell_confirmation(settings)
         session = session or SessionFolder(folder)
         session.note(settings=absolute(settings, exclude_defaults=True, exclude={*_OF_THE_DAY}))
         own = around["session"]

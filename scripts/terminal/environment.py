@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import typer
 
 from selfsurf.browser_env.environment import EnvironmentSettings
 from selfsurf.scripts.terminal.command import Arguments
 
+T = TypeVar("T", bound="EnvironmentArguments")
+
 DETACHED = "browser"
 """Stands for the folder of a browser that outlives the command, before there is one."""
+
+NEVER = (
+    "--confirm never refuses what labels, forms and dialogs call risky. Of shops' labels it knew 90 in 100 "
+    "(docs/safety.md); it can't see what pictures say or scripts do."
+)
 
 
 class EnvironmentArguments(EnvironmentSettings, Arguments):
@@ -73,3 +81,35 @@ def environment_options(
     if settings.device:
         shutdown()  # of the driver that knew the device
     return options
+
+
+def asking(settings: T, *, wait: bool) -> T:
+    """Return the settings with `ask` where no option decides and a person can be asked; tell what happens otherwise.
+
+    Args:
+        settings: of a command that plays one episode.
+        wait: whether `--wait` was given. Then a person confirms risky actions and answers the agent; else whoever is
+            at the terminal confirms risky actions.
+    """
+    names = ("confirm", "user") if wait else ("confirm",) if _at_terminal() else ()
+    settings = settings.model_copy(update=dict.fromkeys(set(names) - settings.model_fields_set, "ask"))
+    tell_confirmation(settings)
+    return settings
+
+
+def _at_terminal() -> bool:
+    """Whether this process reads from a terminal and is in its foreground."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (AttributeError, OSError, ValueError):  # no terminal, or no input at all
+        return False
+
+
+def tell_confirmation(settings: EnvironmentArguments) -> None:
+    """Print to stderr how far risky actions are held up, unless the output is JSON or `auto` was asked for."""
+    if settings.as_json:
+        return
+    if settings.confirm == "never":
+        print(NEVER, file=sys.stderr)
+    elif settings.confirm == "auto" and "confirm" not in settings.model_fields_set:
+        print("Risky actions, such as purchases, are carried out unasked: --confirm ask or never.", file=sys.stderr)

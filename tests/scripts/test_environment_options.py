@@ -29,7 +29,7 @@ from selfsurf.browser_env.session.browsers import find_browser
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.terminal.agent_options import offered
 from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
-from tests.processes import descendants, gone, until
+from tests.processes import crowd, descendants, gone, until
 
 TASK = "MiniWoB/click-test-v0"
 PASSWORD = "correct-horse-battery"
@@ -244,6 +244,43 @@ def test_a_person_at_the_terminal_confirms_answers_and_ends_it(shop: Any, tmp_pa
     assert [step["risk"] and step["risk"]["confirmed"] for step in steps] == ["refused", "by the user", None]
     assert steps[2]["questions"][0]["answer"] == "XL"
     assert len(shop.bought()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "variables", "asks"),
+    [((), {}, True), (("--confirm", "auto"), {}, False), ((), {"SELFSURF_ENVIRONMENT_CONFIRM": "auto"}, False)],
+)
+def test_a_person_at_the_terminal_is_asked_before_a_purchase_unless_an_option_says_otherwise(
+    shop: Any, tmp_path: Path, option: tuple[str, ...], variables: dict[str, str], asks: bool
+) -> None:
+    terminal = _Terminal(
+        "run", "--goal", "Buy.", "--url", f"{shop.url}/", *scripted({"action": "click", "id": 2}, {"action": "finish"}),
+        *option, "--out", str(tmp_path / "episode"), **variables,
+    )  # fmt: skip
+    if asks:
+        terminal.until("Go ahead? [y/N] ", 60 * crowd())
+        assert shop.bought() == []
+        terminal.type("y\n")
+    assert terminal.ended(60 * crowd()) == 0, terminal.shown
+    assert "unasked" not in terminal.shown
+    assert ("Go ahead?" in terminal.shown) == asks
+    assert len(shop.bought()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [((), "are carried out unasked"), (("--confirm", "never"), "it can't see what pictures say"), (("--json",), "")],
+)
+def test_without_a_terminal_nobody_is_asked_and_it_is_said(tmp_path: Path, option: tuple[str, ...], said: str) -> None:
+    words = ["run", "--goal", "Look.", "--url", "data:text/html,<p>Shop", "--agent", "scripted", "--set"]
+    words += ['actions=[{"action": "finish"}]', "--out", f"{tmp_path}/episode", *option]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    told = result.stderr.count("carried out unasked") + result.stderr.count("--confirm never refuses")
+    assert told == (1 if said else 0)
+    assert said in result.stderr
 
 
 @pytest.mark.slow

@@ -6,8 +6,9 @@ from selfsurf.browser_env.actions import Click, Fill, Hover, Press, Scroll, Sele
 from selfsurf.browser_env.safety.risk import Surroundings, assess, might_be_risky
 
 BUTTONS = {
-    "purchase": """Buy now | ForeignFrame order | ForeignFrame your order | Pay | Pay now | Pay $49.99 | Pay with PayPal | Confirm and pay | Buy | Purchase
-        | Complete purchase | Submit order | Book now | Donate | Subscribe | Order now | Order | Confirm booking | Upgrade plan | Start free trial
+    "purchase": """Buy now | Place order | Place your order | Pay | Pay now | Pay $49.99 | Pay with PayPal | Confirm and pay | Buy | Purchase
+        | Complete purchase | Submit order | Book now | Donate | Subscribe to Pro plan | Subscribe for $5 a month | Order now | Order | Confirm booking | Upgrade plan | Start free trial
+        | Buy it now for 5 EUR | Jetzt kaufen für 5 € | Für 12 € kaufen | Comprar por 5 € | Koop nu voor € 5 | S’abonner pour 4,99 €/mois
         | Jetzt kaufen | Zahlungspflichtig bestellen | Kostenpflichtig buchen | Bestellung abschicken | Jetzt bezahlen | Mit PayPal bezahlen
         | Acheter | Payer 12,00 € | Passer la commande | Valider et payer | Commander maintenant | Confirmer l'achat
         | Comprar ahora | Pagar | Realizar pedido | Finalizar compra | Confirmar el pago | Tramitar pedido
@@ -26,7 +27,7 @@ BUTTONS = {
         | Invia | Invia messaggio | Enviar mensagem | Versturen | Bericht verzenden | Verstuur bericht | 送信""",
     "publish": """Publish | Post | Post comment | Tweet | Publish changes | Go live | Submit review | Merge pull request | Deploy
         | Veröffentlichen | Beitrag veröffentlichen | Publier | Publier l'article | Publicar | Publicar comentario | Pubblica | Postar | Publiceren | Plaats reactie""",
-    "transfer": """Transfer | Transfer money | Send money | Transfer $500 | Withdraw funds | Confirm transfer | Wire money
+    "transfer": """Transfer | Transfer money | Send money | Transfer $500 | Send $20 | Withdraw funds | Confirm transfer | Wire money
         | Überweisen | Jetzt überweisen | Effectuer le virement | Transferir | Hacer transferencia | Effettua il bonifico | Geld overmaken | Fazer Pix""",
     "credentials": """Change password | Reset password | Generate new token | Create API key | Authorize app | Passwort ändern | Changer le mot de passe
         | Cambiar contraseña | Alterar senha | Wachtwoord wijzigen""",
@@ -35,9 +36,10 @@ BUTTONS = {
 HARMLESS_BUTTONS = """Delete filter | Remove tag | Clear | Clear search | Order by date | Order history | Sort order | Pay attention | Reset zoom | Close
     | Cancel | No, keep it | OK | Save | Search | Next | Add to cart | Proceed to checkout | View order | Track order | My orders | Payment methods
     | Show deleted items | Deleted messages | Post code lookup | Next post | Posts | Postpone | Blog posts | Senders | Resend code | Sent | Send to back | Bring to front
+    | Buy again | Acheter à nouveau | Add to cart €5.00 | In den Warenkorb 5,00 € | Save €5 | Get 5 € off | Abonnieren | S’abonner | Buying guide
     | Remove from cart | Remove from wishlist | Remove filter: red | Delete search | Edit | Reply | Share | Compose | New message | Download | Print | Expand
     | Buyer's guide | Buying options | Payroll | Paypal settings | Bookmark | Booking details | Book details | Transfer files window settings | Transferred | Undelete | Restore | Archive
-    | Subscribe to newsletter | Publisher | Published | Publications | Show password | Forgot password? | Log in | Sign up | Log out | Delivery options
+    | Subscribe | Subscribe now | Subscribe to newsletter | Publisher | Published | Publications | Show password | Forgot password? | Log in | Sign up | Log out | Delivery options
     | Filter löschen | Eingabe löschen | Warenkorb | In den Warenkorb | Abbrechen | Schließen | Bestellungen | Bestellverlauf | Zahlungsarten | Gesendet | Sendungsverfolgung | Newsletter abonnieren | Löschvorgänge anzeigen
     | Ajouter au panier | Annuler | Effacer la recherche | Commandes | Trier par date | Moyens de paiement | Ordenar por fecha | Cancelar | Añadir al carrito | Borrar filtros | Pedidos | Envíos | Métodos de pago
     | Ordina per data | Annulla | Aggiungi al carrello | Cancella filtri | I miei ordini | Metodi di pagamento | Adicionar ao carrinho | Meus pedidos | Limpar filtros
@@ -129,7 +131,7 @@ OTHERS = [
 
 # Labels of well-known products, collected after the words had been fixed: precision 0.95 and recall 0.62 then.
 # Words for what was missed were added since, so the figure is no longer one of unseen labels.
-LATER_RISKY = """Delete this repository | Rebase and merge | Create pull request | Delete forever | Schedule send | ForeignFrame your order and pay
+LATER_RISKY = """Delete this repository | Rebase and merge | Create pull request | Delete forever | Schedule send | Place your order and pay
     | Buy now with 1-Click | Pre-order now | Rent for $3.99 | Reserve | Complete booking | Request to book | Confirm payment | Send payment | Pay in 4
     | Add funds | Permanently delete | Delete 12 selected | Remove member | Delete channel | Revoke token | Rotate secret | Regenerate client secret
     | Send invites | Share publicly | Publish to web | Send for signature | Sign and submit | Submit bid | Sell 10 shares | Buy 10 shares
@@ -216,6 +218,6 @@ def test_a_risk_says_why():
     assert risk.why == "The button 'Delete account' looks like one to delete or cancel something."
 
 
-@pytest.mark.parametrize("name", ["", "   ", "🗑", "x" * 5000, "(((", "a" * 100 + " delete"])
+@pytest.mark.parametrize("name", ["", "   ", "🗑", "x" * 5000, "1 " * 5000, "(((", "a" * 100 + " delete"])
 def test_odd_labels_are_no_trouble(name):
     assert assess(Click(id=1), element("button", name)) is None
