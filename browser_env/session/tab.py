@@ -217,8 +217,12 @@ class Tab:
         return self.parsed_at is not None and time.monotonic() - self.parsed_at > seconds
 
     def unanswered(self) -> bool:
-        """Is a navigation pending whose server hasn't begun to answer? Chromium delays our calls meanwhile."""
+        """Is a navigation pending, of a frame perhaps, whose server hasn't begun to answer?"""
         return not self._unanswered.isdisjoint(self._requests)
+
+    def holds_calls(self) -> bool:
+        """Is it one of the main frame? Chromium delays our calls meanwhile."""
+        return any(self._requests[id][2] == self.main.frame_id for id in self._unanswered & self._requests.keys())
 
     async def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the in-page script in the main frame (`PageScript.call`)."""
