@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING
 
 from selfsurf.browser_env.actions import Action, Back, CloseTab, FocusTab, Forward, Navigate, NewTab, Reload, Wait
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.session.determinism import DeterministicTab
-from selfsurf.browser_env.session.patience import limited
+from selfsurf.browser_env.session.patience import lasted, limited
 from selfsurf.browser_env.session.session import Session
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
     """
     from playwright.async_api import Error
 
-    tab = session.active
+    tab, began = session.active, time.monotonic()
     session.stayed = False
     try:
         match action:
@@ -62,7 +63,8 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
             case Wait() if not isinstance(tab, DeterministicTab):  # which advances its time itself
                 await tab.pass_by(action.ms, patience=action.ms / 1000)
     except (Error, TimeoutError) as error:
-        text = str(error) if isinstance(error, Error) else f"Timeout: no answer within {seconds:g} s"
+        late = f"Timeout: no answer within {lasted(seconds, time.monotonic() - began)}"
+        text = str(error) if isinstance(error, Error) else late
         if "Download is starting" in text:
             return  # the address is a file's: it is reported as an event
         if "net::" in text or "invalid URL" in text or "Timeout" in text:

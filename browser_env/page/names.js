@@ -116,15 +116,19 @@ function textBesideList(el) {
   return squeeze(out);
 }
 
-// The labels of a control, or of a custom element that takes part in forms.
+// The labels of a control, or of a custom element that takes part in forms. `labels` walks the whole tree for each
+// control, so it is read only where there may be a label.
 function labelsOf(el) {
+  const around = closestTo(el, 'label');
+  const id = attributeOf(el, 'id');
+  if (!around && !(id && hasLabels(treeOf(el)))) return [];
   if (el.labels) return Array.from(el.labels);
   if (!el.localName.includes('-')) return [];
-  const around = el.closest('label');
-  const id = attributeOf(el, 'id');
   const apart = id ? Array.from(treeOf(el).querySelectorAll(`label[for="${CSS.escape(id)}"]`)) : [];
   return [...(around ? [around] : []), ...apart].filter((label, i, all) => label.control === el && all.indexOf(label) === i);
 }
+
+const hasLabels = (tree) => typeOf(tree) === 9 ? DOC.getElementsByTagName(tree, 'label').length > 0 : tree.querySelector?.('label') != null;
 
 function labelText(el) {
   const seen = {elements: new Set([el]), length: 0};

@@ -314,7 +314,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     if (block) words.push('\n');
     if (style.contentVisibility === 'hidden') return 0;
 
-    const labelled = tag === 'input' && (el.type === 'checkbox' || el.type === 'radio' || el.type === 'file') && el.labels?.length;
+    const labelled = tag === 'input' && (el.type === 'checkbox' || el.type === 'radio' || el.type === 'file') && labelsOf(el).length > 0;
     const coming = tag === 'img' ? !el.complete : comes(el, style, rect);  // it has no box before it has been loaded
     if (coming && visible && !(rect.width && rect.height) && distanceOf(rect, at) === 0) arriving.push(el);
     const boxed = coming || rect.width > 0 && rect.height > 0 || (svgChild && (rect.width > 0 || rect.height > 0));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from typing import Any
 
 from selfsurf.browser_env.router.calls import ARGUMENTS
@@ -30,7 +31,7 @@ def make_server(router: Router) -> Any:
     given = schemas()
     tools = [
         types.Tool(
-            name=tool_name(name), description=DESCRIPTIONS[name], input_schema=given[name],
+            name=tool_name(name, dot=False), description=DESCRIPTIONS[name], input_schema=given[name],
             annotations=types.ToolAnnotations(read_only_hint=name in _READS, open_world_hint=True),
         )
         for name in ARGUMENTS
@@ -47,4 +48,4 @@ def make_server(router: Router) -> Any:
             content.append(types.ImageContent(type="image", data=png, mime_type="image/png"))
         return types.CallToolResult(content=content, structured_content=data, is_error="error" in data)
 
-    return Server("selfsurf", on_list_tools=list_tools, on_call_tool=call)
+    return Server("selfsurf", version=version("selfsurf"), on_list_tools=list_tools, on_call_tool=call)

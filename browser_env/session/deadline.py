@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from selfsurf.browser_env.errors import PAGE_CRASHED, EnvError
-from selfsurf.browser_env.session.patience import TICK, limited, share
+from selfsurf.browser_env.session.patience import TICK, Stopwatch, lasted, limited
 
 if TYPE_CHECKING:
     from selfsurf.browser_env.session.session import Session
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
 FIRST_LOOK = 0.5
 """Seconds before a page is first probed: most steps are over by then."""
 
-PAUSE = 1.0
+PAUSE = 0.5
 """Seconds between an answer and the next probe."""
+
+MOMENT = 0.5
+"""Seconds for an answer that something else has held up: a navigation without an answer, or another tab's page."""
 
 
 @contextlib.asynccontextmanager
@@ -40,7 +44,7 @@ async def deadline(
         The timeout, which can be extended: a person who is asked takes time.
 
     Raises:
-        EnvError: time is up, or the page hangs or has crashed. The message says which.
+        EnvError: time is up, or the page hangs or has crashed. The message says which, and after how many seconds.
     """
     loop = asyncio.get_running_loop()
     reasons: list[str] = []
@@ -50,6 +54,7 @@ async def deadline(
         reasons.append(await _fault(session, hang))
         limit.reschedule(loop.time())
 
+    began = time.monotonic()
     try:
         async with limited(seconds) as limit:
             begin = loop.call_later(FIRST_LOOK, lambda: watching.append(loop.create_task(watch(limit))))
@@ -62,40 +67,69 @@ async def deadline(
     except TimeoutError:
         if not limit.expired():
             raise
-        why = reasons[0] if reasons else f"no answer within {seconds:g} s: the page or the browser hangs"
-        raise EnvError(why) from None
+        why = f"no answer within {lasted(seconds, time.monotonic() - began)}: the page or the browser hangs"
+        raise EnvError(reasons[0] if reasons else why) from None
+
+
+class _Silence:
+    """The time in which the active page answers nothing, whichever tab is active meanwhile.
+
+    Args:
+        hang: seconds after which the page counts as hung.
+    """
+
+    def __init__(self, hang: float) -> None:
+        self._hang = self._end = hang
+        self._watch, self._began = Stopwatch(), time.monotonic()
+
+    def left(self) -> float:
+        """Return the seconds until the page counts as hung."""
+        return self._end - self._watch.look()
+
+    def allow_a_moment(self) -> None:
+        """Leave the page a moment at least to answer."""
+        self._end = max(self._end, self._watch.look() + MOMENT)
+
+    def __str__(self) -> str:
+        return lasted(self._hang, time.monotonic() - self._began)
 
 
 async def _fault(session: Callable[[], Session | None], hang: float) -> str:
     """Wait until the active page hangs or crashes, and return which."""
-    while True:
+
+    def active() -> Tab | None:
         current = session()
-        tab = current.active if current is not None and current.tabs else None
+        return current.active if current is not None and current.tabs else None
+
+    silence: _Silence | None = None
+    while True:
+        tab = active()
         if tab is not None:
+            silence = silence or _Silence(hang)
+            answered = await _answers(tab, silence, active)
             if tab.crashed:
                 return PAGE_CRASHED
-            try:
-                answered = await _answers(tab, hang)
-            except Exception:
-                answered = True  # the page is navigating or closed, which its user will notice
             if not answered:
-                if tab.crashed:
-                    return PAGE_CRASHED
-                if session() is current and current is not None and current.active is tab and not tab.unanswered():
-                    return f"the page hangs: it did not answer for {hang:g} s"
+                if active() is tab:
+                    return f"the page hangs: it did not answer for {silence}"
+                silence.allow_a_moment()  # another tab's page is asked
+                continue
+        silence = None
         await asyncio.sleep(PAUSE)
 
 
-async def _answers(tab: Tab, hang: float) -> bool:
-    """Does a page answer a trivial call in time?"""
+async def _answers(tab: Tab, silence: _Silence, active: Callable[[], Tab | None]) -> bool:
+    """Does a page answer a trivial call before it counts as hung, and while it is the active one?"""
+    documents = tab.documents
     asking = asyncio.ensure_future(tab.protocol.send("Runtime.evaluate", {"expression": "0"}))
     try:
-        while hang > 0 and not tab.crashed:
-            done, _ = await asyncio.wait({asking}, timeout=min(TICK, hang))
-            if done:
-                asking.result()
-                return True
-            hang -= TICK * share()
+        while (left := silence.left()) > 0 and not tab.crashed and active() is tab:
+            done, _ = await asyncio.wait({asking}, timeout=min(TICK, left))
+            if done or tab.documents != documents:
+                return True  # with an error if the page is navigating or closed, which its user will notice
+            if tab.holds_calls():
+                silence.allow_a_moment()
         return False
     finally:
+        asking.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         asking.cancel()

@@ -45,7 +45,7 @@ def share() -> float:
 
 def _wanting() -> float:
     try:
-        return float(_LOADAVG.read_text().split()[3].partition("/")[0])
+        return float(_LOADAVG.read_text().split()[3].partition("/")[0]) - 1  # this thread runs only to read it
     except (OSError, ValueError, IndexError):
         pass
     try:
@@ -99,6 +99,13 @@ _container = _Container()
 def stretched(seconds: float) -> float:
     """Return how long a limit of so many seconds lasts if the machine stays as crowded as it is."""
     return seconds / share()
+
+
+def lasted(seconds: float, passed: float) -> str:
+    """Return a limit for a message: `10 s`, with the seconds that passed where a crowded machine has stretched it."""
+    if passed < seconds * 1.1 + TICK:
+        return f"{seconds:g} s"
+    return f"{seconds:g} s, which took {passed:.0f} s on a crowded machine"
 
 
 class Stopwatch:

@@ -98,6 +98,7 @@ class Tab:
         self.dragged: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         """What the browser hands over when a drag begins, where it is asked to; replaced at each press."""
         self._titling: asyncio.Future[str] | None = None
+        self._passing: asyncio.Future[None] | None = None
         self._listener: InputListener | None = None
         self.main = self._world(protocol, frame["id"])
         self.document: str = frame["loaderId"]
@@ -217,8 +218,12 @@ class Tab:
         return self.parsed_at is not None and time.monotonic() - self.parsed_at > seconds
 
     def unanswered(self) -> bool:
-        """Is a navigation pending whose server hasn't begun to answer? Chromium delays our calls meanwhile."""
+        """Is a navigation pending, of a frame perhaps, whose server hasn't begun to answer?"""
         return not self._unanswered.isdisjoint(self._requests)
+
+    def holds_calls(self) -> bool:
+        """Is it one of the main frame? Chromium delays our calls meanwhile."""
+        return any(self._requests[id][2] == self.main.frame_id for id in self._unanswered & self._requests.keys())
 
     async def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the in-page script in the main frame (`PageScript.call`)."""
@@ -261,9 +266,25 @@ class Tab:
     async def pass_by(self, milliseconds: float, *, patience: float = 0.0) -> None:
         """Let time pass: the page's, if it is left to us. `patience` is as in `PageTime.pass_by`."""
         if self.time is None:
-            await asyncio.sleep(milliseconds / 1000)
+            passing: Coroutine[Any, Any, None] = asyncio.sleep(milliseconds / 1000)
         else:
-            await self.time.pass_by(milliseconds, patience=patience)
+            passing = self.time.pass_by(milliseconds, patience=patience)
+        self._passing = asyncio.ensure_future(passing)
+        try:
+            await asyncio.wait({self._passing})
+            if not self._passing.cancelled():  # by `hurry`
+                self._passing.result()
+        finally:
+            self._passing.cancel()
+
+    async def hurry(self) -> None:
+        """Have a step that nobody wants any more end sooner: its `pass_by`, and a navigation without an answer."""
+        if self._passing is not None:
+            self._passing.cancel()
+        if self.holds_calls():
+            with contextlib.suppress(Exception):  # the page is gone, which the step notices
+                async with asyncio.timeout(TITLE):
+                    await self.protocol.send("Page.stopLoading")
 
     def going_on(self) -> contextlib.AbstractContextManager[None]:
         """Let time pass and draw frames meanwhile, if the page's time is left to us."""

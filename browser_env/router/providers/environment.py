@@ -40,6 +40,10 @@ _LATE = ("no answer within", "did not answer for")
 """In the environment's own words for what is a timeout here."""
 
 
+HURRY = 0.2
+"""Seconds between two attempts to end a cancelled call sooner."""
+
+
 class EnvironmentProvider(Provider):
     """A provider on an environment.
 
@@ -57,6 +61,8 @@ class EnvironmentProvider(Provider):
         self._env = env
         self._own = env is None
         self._ready = False
+        self._cut_off: asyncio.Future[Any] | None = None
+        """What goes on of a call that was cancelled."""
         self._decide = decide
         self._complete = complete
 
@@ -64,33 +70,58 @@ class EnvironmentProvider(Provider):
         """Return an environment of the provider's own, not reset yet."""
         raise NotImplementedError
 
-    async def _started(self, *, anew: bool = False) -> AsyncBrowserEnv:
-        """Return the environment, reset if it is one of the provider's own. `anew`: the page that it had is not needed.
+    async def _started(self) -> AsyncBrowserEnv:
+        """Return the environment, reset if it is one of the provider's own, once a call that was cancelled is over.
 
         Raises:
-            ProviderError: it can't be started, or its page was lost with a call that was cut off.
+            ProviderError: it can't be started, or its page was lost with a call that was cancelled.
         """
         if self._env is None:
             try:
                 self._env = await self.make()
             except (BrowserNotFound, EnvError) as error:
                 raise ProviderError("unavailable", str(error)) from error
-        if self._ready and self._own and self._env.core.session is None:
+        lost = await self._ended(self._env)
+        if self._own and (lost or (self._ready and self._env.core.session is None)):
             self._ready = False
-            if not anew:
-                raise ProviderError("crashed", "The last call was cut off, and its page is gone.")
+            raise ProviderError("crashed", "The last call was cancelled, and its page was lost.")
         if not self._ready:
             if self._own:
                 try:
-                    await self._env.reset()
+                    await self._whole(self._env.reset())
                 except EnvError as error:
                     raise ProviderError("unavailable", str(error)) from error
             self._ready = True
         return self._env
 
+    async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do the work, and to its end if the call is cancelled: a step that ends in the middle costs the page."""
+        self._cut_off = asyncio.ensure_future(work)
+        self._cut_off.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        try:
+            result: T = await asyncio.shield(self._cut_off)
+        except asyncio.CancelledError:
+            raise  # the next call waits for it
+        except BaseException:
+            self._cut_off = None
+            raise
+        self._cut_off = None
+        return result
+
+    async def _ended(self, env: AsyncBrowserEnv) -> bool:
+        """Wait until a call that was cancelled is over, which is hurried. Returns whether its page was lost."""
+        if (work := self._cut_off) is None:
+            return False
+        while not work.done():
+            if env.core.session is not None:
+                await on_loop(env.core.session.active.hurry())
+            await asyncio.wait({work}, timeout=HURRY)
+        self._cut_off = None
+        error = None if work.cancelled() else work.exception()
+        return work.cancelled() or (isinstance(error, ProviderError) and error.failure.type == "crashed")
+
     async def navigate(self, arguments: NavigateArguments) -> NavigateResult:
         """As `Provider.navigate`, within what the environment's `Safety` allows."""
-        await self._started(anew=True)
         seen = await self._step(Navigate(url=arguments.url))
         return NavigateResult(url=seen["url"], title=seen["title"], status=page_status(seen["events"]))
 
@@ -187,10 +218,12 @@ class EnvironmentProvider(Provider):
         if self._env is not None:
             env = await self._started()
             if url:
-                await env.step(Navigate(url=url))
+                await self._whole(env.step(Navigate(url=url)))
 
     async def close(self) -> None:
         """As `Provider.close`."""
+        if self._cut_off is not None:
+            self._cut_off.cancel()
         if self._own and self._env is not None:
             await self._env.close()
             self._env, self._ready = None, False
@@ -202,6 +235,9 @@ class EnvironmentProvider(Provider):
             ProviderError: it could not be carried out.
         """
         env = await self._started()
+        return await self._whole(self._stepped(env, action))
+
+    async def _stepped(self, env: AsyncBrowserEnv, action: Action) -> Observation:
         self.last = observation, _, terminated, truncated, info = await env.step(action)
         if info["outcome"] == Outcome.ENV_ERROR:
             why = str(info["outcome_detail"])
@@ -234,8 +270,12 @@ class EnvironmentProvider(Provider):
 
     async def _guarded(self, work: Coroutine[Any, Any, T]) -> T:
         """Look at the page on its own loop; what the environment says of it becomes a failure."""
-        try:
+
+        async def look() -> T:
             return await on_loop(work)
+
+        try:
+            return await self._whole(look())
         except EnvError as error:
             self._ready = not self._own
             why = str(error)

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from selfsurf.browser_env.router.providers import make
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import CallFailed, Router
 from selfsurf.browser_env.session.runtime import runtime
-from tests.processes import until
+from tests.processes import crowd, until
 
 PAGE = (
     "data:text/html,<title>Shop</title><body style='margin:0'><h1>Shop</h1>"
@@ -194,27 +195,91 @@ def test_after_a_hang_no_call_acts_on_a_page_that_was_opened_anew():
     asyncio.run(play())
 
 
-def test_a_cancelled_call_costs_itself(loopback):
-    asked, over = threading.Event(), threading.Event()
+FORM = (
+    b"<title>Form</title><input aria-label=Name><button onclick='for (;;);'>Hang</button>"
+    b"<script>document.body.append('cookie ' + document.cookie)</script>"
+)
 
-    def answer_late(request):
-        asked.set()
-        over.wait(60)
-        return b"late"
 
-    provider = PlaywrightProvider(safety=Safety(allowed=("127.0.0.1",)))
-    router = Router([provider])
+@pytest.fixture
+def form(loopback):
+    """A router on a page with a field that was filled and a cookie that is given once; `/slow` comes when it is over."""
+    asked, over, given = threading.Event(), threading.Event(), []
+
+    def answer(request):
+        if request.path == "/slow":
+            asked.set()
+            over.wait(60)
+            return b"late"
+        cookie = {} if given else {"set-cookie": "sid=77; Path=/"}
+        given.append(request.path)
+        return 200, cookie, FORM
+
+    provider = PlaywrightProvider(safety=Safety(allowed=("127.0.0.1",)), hang_timeout=1)
+    yield Router([provider]), loopback(answer).url, asked, provider
+    over.set()
+
+
+async def cancelled(call, begun):
+    """Cancel a call once it has begun."""
+    task = asyncio.ensure_future(call)
+    await begun()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("kind", ["wait", "navigate", "observe", "screenshot", "at once"])
+def test_a_cancelled_call_leaves_the_page_as_it_is(form, kind):
+    router, url, asked, provider = form
+    began = []
+
+    async def begun():
+        if kind == "navigate":
+            assert await asyncio.to_thread(asked.wait, 60)
+        elif kind == "wait":
+            last = provider._env.core.episode.steps
+            assert await asyncio.to_thread(until, lambda: provider._env.core.episode.steps > last, 60)
+        elif kind != "at once":
+            await asyncio.sleep(0)
+        began.append(time.monotonic())
 
     async def play():
-        await router.navigate(PAGE)
-        call = asyncio.ensure_future(router.navigate(loopback(answer_late).url))
-        assert await asyncio.to_thread(asked.wait, 60)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        over.set()
-        assert await asyncio.to_thread(until, lambda: provider._env.core.session is None, 20)
-        assert (await router.navigate(PAGE)).title == "Shop"
+        await router.navigate(url)
+        await router.act({"action": "fill", "selector": "input", "text": "typed"})
+        calls = {
+            "navigate": lambda: router.navigate(f"{url}/slow"),
+            "observe": router.observe,
+            "screenshot": router.screenshot,
+        }
+        for _ in range(3):
+            asked.clear()
+            await cancelled(calls.get(kind, lambda: router.act({"action": "wait", "ms": 20_000}))(), begun)
+            seen = await router.observe()
+            assert ("typed" in seen.outline, "sid=77" in seen.outline, seen.title) == (True, True, "Form")
+            assert time.monotonic() - began[-1] < 6 * crowd(), "what was cancelled is not waited for"
+        assert (await router.act({"action": "fill", "selector": "input", "text": "again"})).done
+        await router.close()
+
+    asyncio.run(play())
+
+
+def test_a_page_that_is_lost_with_a_cancelled_call_is_told_by_the_next(form):
+    router, url, _, provider = form
+
+    async def begun():
+        last = provider._env.core.episode.steps
+        assert await asyncio.to_thread(until, lambda: provider._env.core.episode.steps > last, 60)
+
+    async def play():
+        for again in (lambda: router.act({"click": 1}), lambda: router.navigate(url), router.observe):
+            await router.navigate(url)
+            await cancelled(router.act({"action": "click", "selector": "button"}), begun)
+            told = await failure_of(again())
+            assert (told.type, told.retryable) == ("crashed", True)
+            assert "The last call was cancelled, and its page was lost" in told.message
+            assert f"started again at {url}" in told.message
+            assert (await router.observe()).title == "Form"
         await router.close()
 
     asyncio.run(play())

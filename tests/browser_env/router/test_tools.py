@@ -5,6 +5,7 @@ import base64
 import io
 import json
 import sys
+from importlib.metadata import version
 
 import pytest
 from PIL import Image
@@ -82,10 +83,11 @@ def test_an_mcp_client_lists_and_calls_them(tmp_path):
     async def play():
         server = stdio.StdioServerParameters(command=sys.executable, args=command)
         async with stdio.stdio_client(server) as streams, mcp.ClientSession(*streams) as client:
-            await client.initialize()
+            told = await client.initialize()
+            assert told.server_info.version == version("selfsurf")
             tools = (await client.list_tools()).tools
-            assert [tool.name for tool in tools] == [f"browser.{name}" for name in NAMES]
-            await client.call_tool("browser.navigate", {"url": PAGE})
+            assert [tool.name for tool in tools] == [f"browser_{name}" for name in NAMES], "some clients reject dots"
+            await client.call_tool("browser_navigate", {"url": PAGE})
             seen = await client.call_tool("browser.observe", {})
             assert '[2] button "Go"' in json.loads(seen.content[0].text)["outline"]
             await client.call_tool("browser.act", {"action": {"action": "click", "id": 2}})

@@ -1,13 +1,18 @@
 """Pages that hang, storm, eat memory or vanish: a typed outcome in time, nothing left over, and the next reset works."""
 
 import asyncio
+import re
+import subprocess
+import sys
 import threading
 import time
 
 import gymnasium
+import psutil
 import pytest
 
 from selfsurf.browser_env.session import tab
+from selfsurf.browser_env.session.patience import LONGEST
 from tests.few import few
 from tests.processes import counts, crowd, until
 
@@ -61,8 +66,90 @@ def test_an_endless_loop_ends_as_soon_as_it_is_known_for_one(run, where):
         LOOPS[where], {"action": "click", "id": 1}, hang_timeout=HANG
     )
     assert (info["outcome"], info["trainable"], reward, terminated, truncated) == ("env_error", False, 0.0, False, True)
-    assert info["outcome_detail"] == f"the page hangs: it did not answer for {HANG:g} s"
+    assert info["outcome_detail"].startswith(f"the page hangs: it did not answer for {HANG:g} s")
     assert seconds < (HANG + 6) * crowd()
+
+
+def told(info):
+    """Return the seconds for which an `env_error` says that the page did not answer."""
+    found = re.search(r"did not answer for ([\d.]+) s(?:, which took (\d+) s)?", info["outcome_detail"])
+    assert found is not None, info["outcome_detail"]
+    return float(found[2] or found[1])
+
+
+ADDED = {
+    "a frame that never comes": "<button onclick='for (;;);'>Go</button><iframe src=/never></iframe>",
+    "a link that is never answered": "<a href=/never onclick='setTimeout(() => { for (;;); }, 5)'>Go</a>",
+    "another tab": "<button onclick=\"window.open('/loop')\">Go</button>",
+    "a frame of the page": "<button onclick='setTimeout(() => one.contentWindow.go())'>Go</button><iframe id=one "
+    "srcdoc='<script>function go() { for (;;); }</script>'></iframe>",
+    "an animation": "<button onclick='requestAnimationFrame(() => { for (;;); })'>Go</button>",
+}
+
+
+@pytest.mark.parametrize(
+    "beside",
+    ["a frame that never comes", *(pytest.param(one, marks=pytest.mark.slow) for one in list(ADDED)[1:])],
+)
+def test_what_a_hung_page_waits_for_besides_adds_nothing(loopback, beside):
+    asked, over = threading.Event(), threading.Event()
+
+    def answer(request):
+        if request.path == "/never":
+            asked.set()
+            over.wait(60)
+            return b""
+        return b"<p>Here<script>for (;;);</script>" if request.path == "/loop" else ADDED[beside].encode()
+
+    env = gymnasium.make("Browser-v0", start_url=loopback(answer).url, screenshot=False, hang_timeout=HANG)
+    try:
+        env.reset(seed=0, options={"goal": "look"})
+        start = time.monotonic()
+        *_, info = env.step({"action": "click", "id": 1})
+        seconds = time.monotonic() - start
+        assert info["outcome"] == "env_error", info
+        assert seconds < told(info) + 3 * crowd(), "one deadline for the whole step, and the message says which"
+        assert asked.is_set() == ("never" in ADDED[beside])
+    finally:
+        over.set()
+        env.close()
+
+
+WORK = """<button onclick="work(rate * 1.2)">Go</button><script>
+let sum = 0
+function work(times) { for (let i = 0; i < times; i++) sum += Math.sqrt(i) }
+work(1e6)
+let rate = 0  // how much a free core does in a second, by its best 2 ms
+for (let i = 0; i < 200; i++) { const start = performance.now(); work(4e5); rate = Math.max(rate, 4e8 / (performance.now() - start)) }
+</script>"""
+
+
+@pytest.fixture
+def eight_busy():
+    """Keep eight processes busy meanwhile."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8)]
+    assert until(lambda: all(psutil.Process(one.pid).cpu_times().user > 0.2 for one in busy))
+    yield
+    for one in busy:
+        one.kill()
+        one.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_beside_eight_busy_processes_only_a_page_that_hangs_is_called_hung(open_page, eight_busy):
+    env, _ = open_page(WORK, options={**OPTIONS, "hang_timeout": HANG})
+    for _ in range(5):
+        start = time.monotonic()
+        *_, info = env.step({"action": "click", "id": 1})
+        assert info["outcome"] == "running", (info["outcome_detail"], time.monotonic() - start)
+    env, _ = open_page(LOOPS["click"], options={**OPTIONS, "hang_timeout": HANG})
+    start = time.monotonic()
+    *_, info = env.step({"action": "click", "id": 1})
+    seconds = time.monotonic() - start
+    assert info["outcome"] == "env_error"
+    assert HANG < told(info) <= HANG * LONGEST
+    assert told(info) <= seconds < told(info) + 3 * crowd()
 
 
 def test_a_context_that_is_slow_to_close_is_closed_all_the_same(open_page, monkeypatch):

@@ -9,8 +9,8 @@ from selfsurf.browser_env.session import deadline as deadlines
 from selfsurf.browser_env.session import patience
 
 
-@pytest.mark.parametrize(("running", "expected"), [("1/90", 1.0), ("2/90", 1.0), ("8/90", 0.25), ("900/999", 0.125)])
-def test_the_share_of_a_core(tmp_path, monkeypatch, running, expected):
+@pytest.mark.parametrize(("running", "expected"), [("1/90", 1.0), ("3/90", 1.0), ("9/90", 0.25), ("900/999", 0.125)])
+def test_the_share_of_a_core_without_the_thread_that_looks(tmp_path, monkeypatch, running, expected):
     (loadavg := tmp_path / "loadavg").write_text(f"0.10 0.20 0.30 {running} 4711\n")
     monkeypatch.setattr(patience, "_LOADAVG", loadavg)
     monkeypatch.setattr(patience, "cores", lambda: 2)
@@ -56,7 +56,7 @@ def test_in_a_container_its_own_cgroup_counts(tmp_path, monkeypatch, used, held,
             "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
         )
 
-    (loadavg := tmp_path / "loadavg").write_text("0.10 0.20 0.30 8/90 4711\n")
+    (loadavg := tmp_path / "loadavg").write_text("0.10 0.20 0.30 9/90 4711\n")
     now = 1000.0
     monkeypatch.setattr(patience, "_LOADAVG", loadavg)
     monkeypatch.setattr(patience, "_CGROUP", tmp_path)
@@ -95,16 +95,16 @@ def test_a_deadline_is_put_off_on_a_crowded_machine_and_not_for_ever(monkeypatch
     monkeypatch.setattr(patience, "share", lambda: 0.25)
     asyncio.run(sleeps(1.5, 0.8))
     monkeypatch.setattr(patience, "LONGEST", 2)
-    with pytest.raises(EnvError, match=r"no answer within 0\.8 s"):
+    with pytest.raises(EnvError, match=r"no answer within 0\.8 s, which took 2 s on a crowded machine: the page"):
         asyncio.run(sleeps(3, 0.8))
 
 
 def test_a_page_hangs_later_on_a_crowded_machine(open_page, monkeypatch):
     page = "<button onclick='const end = Date.now() + 3500; while (Date.now() < end);'>Go</button>"
     env, _ = open_page(page, options={"screenshot": False, "hang_timeout": 1.0})
-    monkeypatch.setattr(deadlines, "share", lambda: 0.2)
+    monkeypatch.setattr(patience, "share", lambda: 0.2)
     *_, info = env.step({"action": "click", "id": 1})
     assert info["outcome"] == "running", info["outcome_detail"]
-    monkeypatch.setattr(deadlines, "share", lambda: 1.0)
+    monkeypatch.setattr(patience, "share", lambda: 1.0)
     *_, info = env.step({"action": "click", "id": 1})
     assert info["outcome_detail"] == "the page hangs: it did not answer for 1 s"
