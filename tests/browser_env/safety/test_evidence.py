@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from PIL import Image
@@ -18,6 +19,7 @@ from selfsurf.browser_env.router.evidence import Sight, collect
 from selfsurf.browser_env.safety.masking import MASK_COLOUR, secret_boxes
 from selfsurf.browser_env.safety.redaction import Redactor
 from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.tasks import miniwob, scenarios
 
 ROOT = Path(__file__).parents[3]
 ROWS = range(1, 121)
@@ -86,6 +88,35 @@ def test_a_page_without_secrets_stays_as_it_is(open_page, page):
     ))  # fmt: skip
     if not fields and "frame" not in page and "shadow" not in page:
         assert runtime().run(secret_boxes(tab, (), private=True)) == []
+
+
+def changes(before, after):
+    """Return the texts that differ, from a snapshot to the same one after redaction."""
+    if isinstance(before, dict):
+        return [change for key in before for change in changes(before[key], after[key])]
+    if isinstance(before, list):
+        return [change for pair in zip(before, after, strict=True) for change in changes(*pair)]
+    return [] if before == after else [before]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_pages_of_tasks_stay_as_they_are_but_for_addresses_and_telephone_numbers():
+    masked = {}
+    for name in [
+        *(f"MiniWoB/{one}-v0" for one in miniwob.names()),
+        *(f"Scenario/{one}-v0" for one in scenarios.names()),
+    ]:
+        env = gymnasium.make(name)
+        env.reset(seed=3)
+        found, _ = look(env)
+        env.close()
+        redactor = Redactor()
+        redactor.learn_from(found.tree, found.dom)
+        for before in (without_values(found.tree), without_values(found.dom)):
+            if texts := changes(before, without_values(redactor.record(before))):
+                masked.setdefault(name, set()).update(texts)
+    assert masked == {"MiniWoB/phone-book-v0": {"984-914-7095", "sta7017@gmail.se"}}
 
 
 HEX = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
