@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
+from selfsurf.agents.play.job import claims
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
 from selfsurf.browser_env.record.verdict import Mark, Verdict, marks_of, verdict_of
 from selfsurf.browser_env.text import one_line, visible_lines
@@ -122,9 +123,14 @@ def _count(steps: int | None) -> str:
 def _end(meta: dict[str, Any], full: bool, verdict: Verdict | None, marks: list[Mark]) -> str:
     colour = COLOURS.get(meta["outcome"], "blue")
     totals = meta["totals"]
-    text = f"[{colour} bold]{_shown(meta['outcome'])}[/] after {_count(totals.get('steps'))}"
-    text += f", reward {totals.get('reward', 0):g}"
-    teaches = verdict is not None and verdict.solved
+    done = meta["outcome"] == "stopped" and claims((meta["final"] or {}).get("last_action", ""))
+    outcome = "the agent says that it is done" if done else meta["outcome"]
+    text = f"[{colour} bold]{_shown(outcome)}[/] after {_count(totals.get('steps'))}"
+    if totals.get("judged", True):
+        text += f", reward {totals.get('reward', 0):g}"
+    elif verdict is None:
+        text += "; nobody has judged it (selfsurf judge, selfsurf mark)" * done
+    teaches = done or (verdict is not None and verdict.solved)
     if meta["outcome"] == "env_error":
         text += "; not the agent's doing"
     elif meta["trainable"] is False:

@@ -145,7 +145,7 @@ def test_an_own_policy_answers_a_goal_and_is_closed(run: Any, policies: str, tmp
         "--set", "guards=false",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("stopped. blue\nEpisode: ")
+    assert result.stdout.startswith("The agent says that it is done: blue\nNobody has judged it: selfsurf judge ")
     for shown in ("Opening the page", "1/10", '{"action": "finish", "answer": "blue"}', '"Shop"', "3+2 tokens"):
         assert shown in result.stderr
     assert (meta["outcome"], meta["model"]) == ("stopped", "own")

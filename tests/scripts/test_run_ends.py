@@ -1,0 +1,160 @@
+"""How `selfsurf run` and `selfsurf shell` end: limits, an agent's word that it is done, reasons. With a real browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from selfsurf.scripts.cli import app
+from tests.processes import crowd
+from tests.scripts.test_run import PAGE, run  # noqa: F401  (a fixture)
+
+POLICY = """
+import time
+
+from selfsurf.agents.policy import Completion, Usage
+
+
+class Own:
+    name, guidance, sees_images, prompt_budget = "own", "none", False, 2000
+    parameter_count = context_length = None
+
+    def __init__(self, replies=(), usage=True, seconds=0):
+        self.replies, self.usage, self.seconds, self.prompts = list(replies), usage, seconds, []
+
+    def count_tokens(self, text):
+        return len(text)
+
+    def count_prompt_tokens(self, messages, prefill=""):
+        return 10
+
+    def complete(self, conversations, **options):
+        time.sleep(self.seconds)
+        text = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        usage = Usage(90, 10, cost=0.25) if self.usage else None
+        return [Completion(text, [], [], [], None, "eos", usage=usage) for _ in conversations]
+"""
+
+WAIT = '{"wait":1}'
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Callable[..., list[str]]:
+    """Returns the arguments of `run` for a goal with these replies of a model."""
+    (tmp_path / "policy.py").write_text(POLICY)
+
+    def words(*replies: str, **options: Any) -> list[str]:
+        given = {"replies": list(replies), "guards": False, **options}
+        sets = [part for name, value in given.items() for part in ("--set", f"{name}={json.dumps(value)}")]
+        return ["--goal", "Which colour?", "--url", PAGE, "--agent", f"{tmp_path / 'policy.py'}:Own", *sets]
+
+    return words
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason", "steps"),
+    [
+        (("--max-tokens", "200"), "The limit of 200 tokens is reached (200).", 2),
+        (("--max-cost", "0.6"), "The limit of $0.6 is reached ($0.7500).", 3),
+    ],
+)
+def test_a_limit_ends_a_run_as_stopped(
+    run: Any,  # noqa: F811
+    own: Callable[..., list[str]],
+    limit: tuple[str, str],
+    reason: str,
+    steps: int,
+) -> None:
+    result, meta, taken = run(*own(WAIT), *limit)
+    assert (result.exit_code, meta["outcome"], meta["trainable"], len(taken)) == (1, "stopped", False, steps)
+    assert meta["outcome_detail"] == reason
+    first, second, *_ = result.stdout.splitlines()
+    assert (first, second) == ("stopped.", reason)
+    assert f"Used: {90 * steps}+{10 * steps} tokens, ${0.25 * steps:.4f}, " in result.stdout
+
+
+def test_a_limit_of_time_ends_a_run_before_the_model_is_asked_again(run: Any, own: Callable[..., list[str]]) -> None:  # noqa: F811
+    seconds = 3 * crowd()
+    given = ("--max-seconds", str(2 * seconds), "--max-steps", "100", "--json")
+    result, _, taken = run(*own(WAIT, seconds=seconds), *given)
+    said = json.loads(result.stdout)
+    assert (said["outcome"], said["detail"]) == ("stopped", f"The limit of {2 * seconds:g} s is reached.")
+    assert 1 <= len(taken) <= 2
+    assert said["cost"] == 0.25 * len(taken)
+
+
+def test_a_limit_that_cannot_be_kept_ends_the_run_after_one_step(run: Any, own: Callable[..., list[str]]) -> None:  # noqa: F811
+    _, meta, taken = run(*own(WAIT, usage=False), "--max-tokens", "200")
+    assert (meta["outcome"], len(taken)) == ("stopped", 1)
+    assert meta["outcome_detail"].startswith("--max-tokens can't be kept: ")
+
+
+def test_limits_that_limit_nothing_are_refused() -> None:
+    words = ["--goal", "Look.", "--url", PAGE]
+    for given, says in (
+        (["--agent", "random", "--max-tokens", "5"], "The agent random has no model"),
+        (["--agent", "openai", "--model", "m", "--max-cost", "1"], "--max-cost needs the model's prices"),
+        (["--agent", "random", "--max-seconds", "0"], "greater than 0"),
+    ):
+        result = CliRunner().invoke(app, ["run", *words, *given], env={"COLUMNS": "400"})
+        assert (result.exit_code, says in " ".join(result.output.split())) == (2, True), result.output
+
+
+def test_an_agent_that_says_that_it_is_done_is_quoted_and_nobody_has_judged_it(
+    run: Any,  # noqa: F811
+    own: Callable[..., list[str]],
+    tmp_path: Path,
+) -> None:
+    result, meta, _ = run(*own('{"finish":"blue"}'))
+    assert (result.exit_code, meta["outcome"]) == (0, "stopped")
+    folder = tmp_path / "episode"
+    first, second, used, last = result.stdout.splitlines()
+    assert first == "The agent says that it is done: blue"
+    assert second == f"Nobody has judged it: selfsurf judge {folder}, or selfsurf mark {folder} solved."
+    assert used.startswith("Used: 90+10 tokens, $0.2500, ")
+    assert last == f"Episode: {folder}"
+    shown = CliRunner().invoke(app, ["view", str(folder)]).output
+    assert "the agent says that it is done after 1 step; nobody has judged it" in shown
+    assert "reward 0\n" not in shown.split("the agent says")[1]
+    assert "not to be learned from" not in shown
+    assert CliRunner().invoke(app, ["mark", str(folder), "solved"]).exit_code == 0
+    assert "nobody has judged it" not in CliRunner().invoke(app, ["view", str(folder)]).output
+
+
+def test_why_a_goal_cannot_be_reached_is_said(run: Any, own: Callable[..., list[str]], tmp_path: Path) -> None:  # noqa: F811
+    result, meta, _ = run(*own('{"infeasible":"Nothing here has a colour."}'))
+    assert (result.exit_code, meta["outcome"]) == (1, "infeasible")
+    assert meta["outcome_detail"] == "Nothing here has a colour."
+    assert result.stdout.startswith("infeasible.\nNothing here has a colour.\n")
+    assert "Nothing here has a colour." in CliRunner().invoke(app, ["view", str(tmp_path / "episode")]).output
+
+
+def test_a_run_that_is_out_of_steps_does_not_blame_its_last_reply(run: Any, own: Callable[..., list[str]]) -> None:  # noqa: F811
+    result, meta, _ = run(*own('{"colour":"blue"}'), "--max-steps", "1")
+    assert meta["outcome"] == "timeout"
+    assert "Unknown action None" not in result.output
+    _, why, limit, *_ = result.stdout.splitlines()
+    assert why.startswith("The last action did not work: The JSON names no action: {'colour': 'blue'}; ")
+    assert limit.startswith("The limit of 1 steps was reached")
+
+
+def test_a_limit_ends_a_goal_of_a_shell_and_the_next_has_its_own(own: Callable[..., list[str]], tmp_path: Path) -> None:
+    words = [word for word in own(WAIT, WAIT, WAIT, '{"finish":"blue"}') if word not in ("--goal", "Which colour?")]
+    done = subprocess.run(
+        [sys.executable, "-m", "selfsurf.scripts.cli", "shell", *words, "--max-tokens", "200", "--json",
+         "--session", str(tmp_path / "session")],
+        input="Which colour?\n/continue\n/goals\n", capture_output=True, text=True, timeout=60 * crowd(), env=os.environ,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    first, second, goals = map(json.loads, done.stdout.splitlines())
+    assert (first["outcome"], first["error"]) == ("stopped", "The limit of 200 tokens is reached (200).")
+    assert (second["outcome"], second["answer"], second["cost"]) == ("done", "blue", 0.5)
+    assert [one["outcome"] for one in goals["goals"]] == ["stopped", "done"]
