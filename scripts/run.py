@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from pydantic import Field
@@ -21,6 +21,7 @@ from selfsurf.scripts.terminal.arguments import (
     Agent,
     Name,
     Out,
+    answer_form,
     browser_starts,
     check_address,
     check_browser,
@@ -34,7 +35,7 @@ from selfsurf.scripts.terminal.caching import cached_line, open_cache
 from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.configuration import absolute
 from selfsurf.scripts.terminal.console import console, show_error
-from selfsurf.scripts.terminal.ending import claimed_unjudged, expected, headline, reason_of, why_ended
+from selfsurf.scripts.terminal.ending import answer_data, claimed_unjudged, expected, headline, reason_of, why_ended
 from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
 from selfsurf.scripts.terminal.interrupts import Interrupts
 from selfsurf.scripts.terminal.limits import LimitArguments, Limits
@@ -72,6 +73,9 @@ class Settings(AgentArguments, LimitArguments, LogArguments, EnvironmentArgument
     """What is wanted, in words. Not with --task."""
     url: str = ""
     """Where to start; a blank tab if not given, from where the agent navigates. Not with --task."""
+    schema_: Annotated[str, typer.Option("--schema")] = ""
+    """Form of the answer: FILE.json with a JSON schema, or a pydantic model as file.py:Model or module:Model. Not with
+    --task."""
     task: str = ""
     """A task (an id, file.py:Class, suite.toml#ID), instead of a goal and a URL."""
     spec: Path | None = None
@@ -117,7 +121,7 @@ def main(settings: Settings) -> int:
     unless it is that of a profile.
     """
     given = settings.spec or settings.goal
-    if bool(settings.task) == bool(given) or (settings.task and (settings.goal or settings.url)):
+    if bool(settings.task) == bool(given) or (settings.task and (settings.goal or settings.url or settings.schema_)):
         raise typer.BadParameter(
             "Give one of: --task; --goal, with --url or else from a blank tab; --spec, whose goal and start --goal and "
             "--url replace."
@@ -169,6 +173,7 @@ def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | Non
                         name, wanted = chosen_task(task, settings.url, settings.goal)
                     else:
                         name, wanted = specified_task(settings.spec, settings.url, settings.goal)
+                    wanted.answer_form = answer_form(settings.schema_)
                     if agent == "oracle" and not wanted.has_oracle:
                         raise typer.BadParameter(
                             "There is no oracle for this: only tasks have one (`selfsurf envs`), not all."
@@ -428,6 +433,7 @@ class _Attempt(Watch):
             "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens, "cost": state.cost or None,
             "seconds": round(state.seconds, 3), "episode": str(self.writer.folder),
         }  # fmt: skip
+        result |= answer_data(self.task, ended)
         if self.left:
             error = f"{(error or 'Interrupted').rstrip('.')}. Go on with: selfsurf answer {self.writer.folder}"
             result |= {"outcome": "running", "error": error}

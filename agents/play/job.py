@@ -168,7 +168,8 @@ class Result:
         self.reward += step.reward
         self.score, self.judged = step.info["score"], step.info.get("judged", True)
         self.last_error = step.error or self.last_error
-        self.claimed = claims(step.after["last_action"])
+        accepted = step.info["outcome"] not in (Outcome.RUNNING, Outcome.TIMEOUT)
+        self.claimed = accepted and claims(step.after["last_action"])
         if step.decision.rejected:
             self.rejected += 1
         if "reached" in self.score:

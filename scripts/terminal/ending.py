@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,20 @@ if TYPE_CHECKING:
 def claimed_unjudged(result: Result) -> bool:
     """Return whether an episode ended by its agent's word alone: it says that it is done, and no task judges that."""
     return result.outcome == "stopped" and result.claimed
+
+
+def answer_data(task: Task, result: Result) -> dict[str, Any]:
+    """Return the answer in the form that was asked for, as `data`; empty where no form was.
+
+    `data` is None without an answer, and where the answer lost its form as secrets were taken out.
+    """
+    if task.answer_form is None:
+        return {}
+    data = None
+    if result.claimed:
+        with suppress(ValueError):
+            data = task.answer_form.plain(result.answer)
+    return {"data": data}
 
 
 def headline(result: Result, start_status: int | None, episode: Path) -> str:

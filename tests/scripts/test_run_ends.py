@@ -158,3 +158,64 @@ def test_a_limit_ends_a_goal_of_a_shell_and_the_next_has_its_own(own: Callable[.
     assert (first["outcome"], first["error"]) == ("stopped", "The limit of 200 tokens is reached (200).")
     assert (second["outcome"], second["answer"], second["cost"]) == ("done", "blue", 0.5)
     assert [one["outcome"] for one in goals["goals"]] == ["stopped", "done"]
+
+
+OFFER = {
+    "type": "object", "required": ["name", "price"],
+    "properties": {"name": {"type": "string"}, "price": {"type": "number"}},
+}  # fmt: skip
+MODEL = "from pydantic import BaseModel\n\n\nclass Offer(BaseModel):\n    name: str\n    price: float\n"
+
+
+@pytest.mark.parametrize("kind", ["json", "model"])
+def test_an_answer_has_the_form_that_is_asked_for(
+    run: Any,  # noqa: F811
+    own: Callable[..., list[str]],
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    (tmp_path / "offer.json").write_text(json.dumps(OFFER))
+    (tmp_path / "offer.py").write_text(MODEL)
+    form = str(tmp_path / "offer.json") if kind == "json" else f"{tmp_path / 'offer.py'}:Offer"
+    replies = (
+        '{"finish":"a mug, 4 euros"}',
+        '{"finish":{"name":"mug","colour":"blue"}}',
+        '{"finish":{"name":"mug","price":4}}',
+    )
+    result, meta, taken = run(*own(*replies), "--schema", form, "--json")
+    said = json.loads(result.stdout)
+    assert (result.exit_code, said["outcome"], said["steps"]) == (0, "stopped", 3), said
+    assert said["data"] == {"name": "mug", "price": 4}
+    assert json.loads(said["answer"]) == said["data"]
+    assert [step["outcome"] for step in taken] == ["running", "running", "stopped"]
+    first, second, third = ("\n".join(m["text"] for m in step["completions"][0]["prompt"]) for step in taken)
+    assert '"required": ["name", "price"]' in first
+    assert "The answer does not fit: all: " in second
+    assert "price" in third.split("The answer does not fit: ")[1].split(". The answer of finish")[0]
+    assert meta["goal"] == "Which colour?"
+
+
+def test_answers_that_never_fit_end_at_the_step_limit(
+    run: Any,  # noqa: F811
+    own: Callable[..., list[str]],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "offer.json").write_text(json.dumps(OFFER))
+    schema = ("--schema", str(tmp_path / "offer.json"))
+    result, meta, _ = run(*own('{"finish":"blue"}'), *schema, "--max-steps", "2")
+    assert (result.exit_code, meta["outcome"]) == (1, "timeout")
+    assert "The last action did not work: The answer does not fit: " in result.stdout
+
+
+def test_a_form_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "offer.json").write_text('{"type": "offer"}')
+    (tmp_path / "list.json").write_text("[]")
+    words = ["run", "--goal", "Look.", "--url", PAGE, "--agent", "random", "--schema"]
+    for name, says in (
+        (str(tmp_path / "offer.json"), "The JSON schema is malformed"),
+        (str(tmp_path / "list.json"), "holds no JSON schema"),
+        (str(tmp_path / "none.json"), "can't be read"),
+        ("no_such_module:Offer", "no_such_module"),
+    ):
+        result = CliRunner().invoke(app, [*words, name], env={"COLUMNS": "400"})
+        assert (result.exit_code, says in " ".join(result.output.split())) == (2, True), result.output
