@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from selfsurf.scripts.cli import app
+from tests.agents.policy_server import replying, serve_raw
 from tests.processes import crowd
 from tests.scripts.test_run import PAGE, run  # noqa: F401  (a fixture)
 
@@ -219,3 +221,18 @@ def test_a_form_that_cannot_be_is_refused(tmp_path: Path) -> None:
     ):
         result = CliRunner().invoke(app, [*words, name], env={"COLUMNS": "400"})
         assert (result.exit_code, says in " ".join(result.output.split())) == (2, True), result.output
+
+
+def test_the_goal_in_the_readme_is_carried_out_by_a_server_that_speaks_openais_form(
+    run: Any,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf8")
+    _, block = readme.split(".venv/bin/selfsurf run ", 1)
+    words = shlex.split(block.split("\n.venv", 1)[0].replace("\\\n", " "))
+    words[words.index("--url") + 1] = PAGE
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    with serve_raw(replying([], 'Done.\nAction: {"finish":"3.14"}')) as url:
+        result, meta, _ = run(*words, "--set", f"base_url={url}", "--set", "retries=0")
+    assert result.stdout.startswith("The agent says that it is done: 3.14\n"), result.output
+    assert meta["model"] == "gpt-4.1-mini"
