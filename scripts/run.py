@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -16,6 +17,7 @@ from pydantic import Field
 
 from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result, Step, Watch, make_decider
 from selfsurf.browser_env.errors import traceback_of
+from selfsurf.browser_env.record.room import NoRoom
 from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, offered, read_options, refusals
 from selfsurf.scripts.terminal.arguments import (
     Agent,
@@ -390,8 +392,9 @@ class _Attempt(Watch):
             trace = self.result.traceback
             if trace:
                 self.writer.note(traceback=trace)
-            cut = self.player.close(Outcome(self.result.outcome), self.result.detail)
-            self.result = cut[0][1] if cut else self.result
+            with suppress(NoRoom):  # which has ended it
+                cut = self.player.close(Outcome(self.result.outcome), self.result.detail)
+                self.result = cut[0][1] if cut else self.result
             self.result.traceback = trace
         if self.agent is not None:
             self.agent.close()

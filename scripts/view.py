@@ -46,7 +46,7 @@ def main(
     console.print(_head(found.meta))
     for step in steps:
         console.print(_step(step, full))
-    console.print(_end(found.meta, full, verdict, marks), soft_wrap=True)
+    console.print(_end(found.meta, full, verdict, marks, going_on=found.being_written), soft_wrap=True)
     for damage in damages:
         console.print(f"[red]damage[/]   {_shown(damage)}", soft_wrap=True)
     return int(bool(damages))
@@ -120,7 +120,9 @@ def _count(steps: int | None) -> str:
     return "1 step" if steps == 1 else f"{'?' if steps is None else steps} steps"
 
 
-def _end(meta: dict[str, Any], full: bool, verdict: Verdict | None, marks: list[Mark]) -> str:
+def _end(
+    meta: dict[str, Any], full: bool, verdict: Verdict | None, marks: list[Mark], *, going_on: bool = False
+) -> str:
     colour = COLOURS.get(meta["outcome"], "blue")
     totals = meta["totals"]
     done = meta["outcome"] == "stopped" and claims((meta["final"] or {}).get("last_action", ""))
@@ -138,7 +140,7 @@ def _end(meta: dict[str, Any], full: bool, verdict: Verdict | None, marks: list[
     if not teaches and (meta["outcome"] == "env_error" or meta["trainable"] is False):
         text += "; not to be learned from"
     if meta["outcome"] == "running":
-        text += "; it was cut off"
+        text += "; it goes on" if going_on else "; it was cut off"
     if marks:
         mark = next((one for one in reversed(marks) if verdict is not None and one.when == verdict.when), None)
         who = f" ({mark.who})" if mark is not None and mark.who else ""

@@ -156,10 +156,10 @@ def main(settings: Settings) -> None:
             there = [records.done[key] for key in wanted if key in records.done]
             lacking = sum(not records.played(key) or records.unjudged(key) for key in wanted)
             given_up = sum(not records.played(key) and not records.open(key) for key in wanted)
+        if stopped:
+            console.print(stopped, style="red", markup=False, highlight=False, soft_wrap=True)
         summary, written = write_report(folder)
         track(settings.report_to, summary)
-    if stopped:
-        console.print(stopped, style="red", markup=False, highlight=False, soft_wrap=True)
     for text in reasons(there, given_up):
         _say(text)
     if before == len(wanted):

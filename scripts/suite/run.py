@@ -15,7 +15,7 @@ from selfsurf.browser_env.session.patience import Stopwatch
 from selfsurf.scripts.suite.health import Accounts, Health
 from selfsurf.scripts.suite.limits import RunLimits
 from selfsurf.scripts.suite.plan import Key, Plan, record_of
-from selfsurf.scripts.suite.records import Records
+from selfsurf.scripts.suite.records import Records, unwritable
 from selfsurf.scripts.suite.worker import Message
 
 GONE = "gone"
@@ -236,7 +236,7 @@ class Run:
             try:
                 new = self._records.add(record)
             except OSError as error:
-                raise RunError(f"{self._records.folder} can't be written: {error}.") from None
+                raise RunError(unwritable(self._records.folder, error)) from None
             if new:
                 self._told(record)
 

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from selfsurf.browser_env.record.episode import EpisodeError, EpisodeWriter
 from selfsurf.scripts.cli import app
+from selfsurf.sdft.teacher.recording import load_recordings
 from tests.agents.policy_server import replying, serve_raw
 from tests.processes import crowd
 from tests.scripts.test_run import PAGE, run  # noqa: F401  (a fixture)
@@ -221,6 +223,110 @@ def test_a_form_that_cannot_be_is_refused(tmp_path: Path) -> None:
     ):
         result = CliRunner().invoke(app, [*words, name], env={"COLUMNS": "400"})
         assert (result.exit_code, says in " ".join(result.output.split())) == (2, True), result.output
+
+
+FULL = """
+import resource
+
+from selfsurf.browser_env import Wait
+
+
+class Filling:
+    def act(self, obs):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        return Wait(ms=1)
+"""
+"""An agent that leaves its process room for files of 100 bytes, once the browser runs."""
+
+
+def test_a_run_without_room_names_its_folder_and_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "full.py").write_text(FULL)
+    out = tmp_path / "episode"
+    words = ["--goal", "Look.", "--url", PAGE, "--agent", f"{tmp_path / 'full.py'}:Filling", "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-m", "selfsurf.scripts.cli", "run", *words], capture_output=True, text=True,
+        timeout=60 * crowd(),
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"There is no room left for {out}. What stands there is whole: make room, then run" in done.stderr
+    assert "Errno" not in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_suite_without_room_names_its_folder_and_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "full.py").write_text(FULL)
+    out = tmp_path / "run"
+    words = ["MiniWoB", "--task", "click-test", "--seeds", "1", "--workers", "1", "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-m", "selfsurf.scripts.cli", "bench", "run", *words, "--agent",
+         f"{tmp_path / 'full.py'}:Filling"], capture_output=True, text=True, timeout=120 * crowd(),
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"There is no room left for {out}. What stands there is whole: make room, then the same" in done.stderr
+    assert "Errno" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+RECORDS = """
+import resource, sys
+from pathlib import Path
+from selfsurf.scripts.suite.evaluate import played
+from selfsurf.scripts.suite.plan import Plan
+from selfsurf.scripts.suite.records import Records
+from selfsurf.scripts.suite.run import RunError
+
+folder = Path(sys.argv[1])
+plan = Plan(str(folder), ({"id": "one"},), "random", (0,))
+with Records(folder, {"tasks": [{"id": "one"}], "seeds": [0]}) as records:
+    class Pool:
+        def start(self, number):
+            pass
+
+        def receive(self, seconds):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+            from selfsurf.agents.play import Ask, Job, Result
+            ask = Ask(0, Job("one", 0))
+            solved = Result(ask.job, "solved", True)
+            return [(0, ("done", sent.pop(), solved, None))] if sent else [(0, ("ready", "here"))]
+
+        def send(self, number, message):
+            sent.append(message[1])
+
+        def kill(self, number):
+            pass
+
+        def close(self):
+            pass
+
+    sent = []
+    try:
+        played(plan, records, Pool, {})
+    except RunError as error:
+        print(error)
+"""
+
+
+def test_records_without_room_say_how_to_go_on(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RECORDS, str(tmp_path / "run")], capture_output=True, text=True, timeout=60 * crowd()
+    )
+    assert done.stdout.startswith(f"There is no room left for {tmp_path / 'run'}. "), done.stderr
+    assert done.stdout.rstrip().endswith("make room, then the same command resumes.")
+
+
+def test_an_episode_that_is_being_written_is_told_from_one_that_was_cut_off(tmp_path: Path) -> None:
+    folder = tmp_path / "episode"
+    writer = EpisodeWriter(folder, {"env_id": "Browser-v0", "goal": "Look.", "url": PAGE})
+    replay = ["record", "--replay", str(folder)]
+    told = CliRunner().invoke(app, replay, env={"COLUMNS": "400"})
+    assert (told.exit_code, f"{folder} is still being recorded" in " ".join(told.output.split())) == (2, True)
+    assert "it goes on" in CliRunner().invoke(app, ["view", str(folder)]).output
+    with pytest.raises(EpisodeError, match="is still being recorded: end that first"):
+        load_recordings([folder])
+    writer._lines.close()  # as a kill does
+    assert "it was cut off" in CliRunner().invoke(app, ["view", str(folder)]).output
+    with pytest.raises(EpisodeError, match="There is no solved episode"):
+        load_recordings([folder])
 
 
 def test_the_goal_in_the_readme_is_carried_out_by_a_server_that_speaks_openais_form(
