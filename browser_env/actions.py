@@ -317,6 +317,8 @@ def parse_action(raw: Action | dict[str, Any] | str) -> Action:
     if "action" not in raw:
         raw = expand(raw) or raw
     kind = raw.get("action")
+    if kind is None:
+        raise ActionError(f"The JSON names no action: {_short(raw)}; the actions are {', '.join(ACTION_TYPES)}.")
     if not isinstance(kind, str) or kind not in ACTION_TYPES:
         raise ActionError(f"Unknown action {_short(kind)};{_meant(kind)} the actions are {', '.join(ACTION_TYPES)}.")
     if extra := [key for key in raw if key not in _FIELDS[kind]]:

@@ -50,7 +50,7 @@ from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.sources import context_source
 from selfsurf.browser_env.session.tab import Tab
 from selfsurf.browser_env.settings import Settings
-from selfsurf.browser_env.task import EpisodeState, SoFar, Task, Viewport
+from selfsurf.browser_env.task import EpisodeState, SoFar, Task, Viewport, accepted, opening
 from selfsurf.browser_env.text import action_text, one_line, well_formed
 from selfsurf.browser_env.timing import Timing
 
@@ -145,8 +145,7 @@ class EnvCore(Reports):
         session.calls.take()
         self._observer.start_episode()
         self.episode = EpisodeState(goal=goal, seed=seed)
-        if goal:
-            self.episode.messages.append(ChatMessage(role="user", text=goal))
+        self.episode.messages += opening(self.task, goal)
         acted = time.perf_counter()
         view = await self._observer.look(session)
         if self.task.restarts_in_page:
@@ -412,7 +411,7 @@ class EnvCore(Reports):
         episode = self.episode
         match action:
             case Finish():
-                episode.finished, episode.answer = True, action.answer
+                episode.answer, episode.finished = accepted(self.task, action.answer), True
                 self._say(action.answer)
             case Infeasible():
                 episode.finished, episode.infeasible = True, True

@@ -125,6 +125,8 @@ class Reports(Looks):
         return Score(judged=self.task.judges)
 
     def _info(self, outcome: Outcome, detail: str, score: Score, timing: Timing, path: str) -> Info:
+        if outcome is Outcome.INFEASIBLE:
+            detail = detail or self.episode.messages[-1]["text"]  # the agent's reason
         info = {
             "outcome": str(outcome), "outcome_detail": detail, "trainable": outcome.trainable,
             "score": dict(score.details), "judged": score.judged, "seed": self.episode.seed, "timing": timing,

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from selfsurf.browser_env.actions import Action
-from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.errors import ActionError, EnvError
 from selfsurf.browser_env.observation import ChatMessage, Observation
 from selfsurf.browser_env.session.patience import limited
 from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
+
+    from selfsurf.browser_env.goal.answer_form import AnswerForm
 
 COMMIT_PATIENCE = 15.0
 """Seconds for the server of a start page to answer."""
@@ -127,6 +129,9 @@ class Task:
     it has reached counts then. Until then `info["score"]` says whether the goal is `reached`, and details `so_far`."""
     uploads: tuple[Path, ...] = ()
     """Folders with files of its own that may be uploaded, besides those of `Safety.upload_from`."""
+    answer_form: AnswerForm | None = None
+    """The form that the answer of `finish` must have: the agent is told it, and an answer of another form is an error
+    that ends nothing."""
     verdict: str | None = None
     """A JavaScript expression whose value is what `score_of` needs of the page: quicker than a `score` of its own."""
 
@@ -209,6 +214,26 @@ class Task:
 
     async def teardown(self, page: Page) -> None:
         """Undo what `setup` did outside the page."""
+
+
+def opening(task: Task, goal: str) -> list[ChatMessage]:
+    """Return the chat with the user as an episode begins: the goal, and the form of the answer if there is one."""
+    texts = [goal, task.answer_form.told if task.answer_form is not None else ""]
+    return [ChatMessage(role="user", text=text) for text in texts if text]
+
+
+def accepted(task: Task, answer: str) -> str:
+    """Return the answer with which an agent finishes.
+
+    Raises:
+        ActionError: the answer lacks the task's form.
+    """
+    if task.answer_form is not None:
+        try:
+            task.answer_form.read(answer)
+        except ValueError as error:
+            raise ActionError(f"The answer does not fit: {error}. {task.answer_form.told}") from None
+    return answer
 
 
 def class_and_file(task: Task) -> str:

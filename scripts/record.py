@@ -166,6 +166,8 @@ def _replay(settings: Settings, episode: Episode) -> int:
     from selfsurf.envs_registry.loading import is_open, recorded_name, unloaded
 
     meta, files = episode.meta, settings.files
+    if episode.being_written:
+        raise typer.BadParameter(f"--replay: {episode.folder} is still being recorded: end that first.")
     if (episode.folder / "manifest.json").exists() and (damages := episode.damage()):
         raise typer.BadParameter(
             f"The episode is damaged: {' '.join(damages)} Nothing of it is played; if you changed it yourself, delete "

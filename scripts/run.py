@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from pydantic import Field
 
 from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result, Step, Watch, make_decider
 from selfsurf.browser_env.errors import traceback_of
-from selfsurf.browser_env.text import visible_lines
+from selfsurf.browser_env.record.room import NoRoom
 from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, offered, read_options, refusals
 from selfsurf.scripts.terminal.arguments import (
     Agent,
     Name,
     Out,
+    answer_form,
     browser_starts,
     check_address,
     check_browser,
@@ -35,10 +37,11 @@ from selfsurf.scripts.terminal.caching import cached_line, open_cache
 from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.configuration import absolute
 from selfsurf.scripts.terminal.console import console, show_error
-from selfsurf.scripts.terminal.ending import reason_of, why_ended
+from selfsurf.scripts.terminal.ending import answer_data, claimed_unjudged, expected, headline, reason_of, why_ended
 from selfsurf.scripts.terminal.environment import EnvironmentArguments, asking, environment_options
 from selfsurf.scripts.terminal.interrupts import Interrupts
-from selfsurf.scripts.terminal.live import State, View, view
+from selfsurf.scripts.terminal.limits import LimitArguments, Limits
+from selfsurf.scripts.terminal.live import State, View, spent, view
 from selfsurf.scripts.terminal.uploading import Upload
 from selfsurf.scripts.training.after_run import check_trainable, learn_from, prompt_settings, said
 from selfsurf.scripts.waiting.kept import KeptRun
@@ -63,7 +66,7 @@ class Redacted(StrEnum):
     FULL = "full"
 
 
-class Settings(AgentArguments, LogArguments, EnvironmentArguments):
+class Settings(AgentArguments, LimitArguments, LogArguments, EnvironmentArguments):
     """What is wanted, who does it, and where."""
 
     table: ClassVar[str] = "run"
@@ -72,6 +75,9 @@ class Settings(AgentArguments, LogArguments, EnvironmentArguments):
     """What is wanted, in words. Not with --task."""
     url: str = ""
     """Where to start; a blank tab if not given, from where the agent navigates. Not with --task."""
+    schema_: Annotated[str, typer.Option("--schema")] = ""
+    """Form of the answer: FILE.json with a JSON schema, or a pydantic model as file.py:Model or module:Model. Not with
+    --task."""
     task: str = ""
     """A task (an id, file.py:Class, suite.toml#ID), instead of a goal and a URL."""
     spec: Path | None = None
@@ -109,14 +115,15 @@ class Settings(AgentArguments, LogArguments, EnvironmentArguments):
 def main(settings: Settings) -> int:
     """Run an agent for one goal.
 
-    The exit code is 0 if the task was solved, or if the agent finished a goal that no task judges; 130 after Ctrl-C,
+    The exit code is 0 if the task was solved, or if the agent says that a goal is done that no task judges; 1 where a
+    limit is reached first, which ends the episode as `stopped`, and for any other failure; 130 after Ctrl-C,
     which ends the episode as `stopped`, and 143 after a SIGTERM, which does the same (but not to one that waits for a
-    person: `selfsurf answer` goes on with that); 2 for options that can't be, which leave no episode; else 1. An agent
+    person: `selfsurf answer` goes on with that); 2 for options that can't be, which leave no episode. An agent
     that raises has failed; one that can't even be made leaves no episode, nor does a browser that does not start,
     unless it is that of a profile.
     """
     given = settings.spec or settings.goal
-    if bool(settings.task) == bool(given) or (settings.task and (settings.goal or settings.url)):
+    if bool(settings.task) == bool(given) or (settings.task and (settings.goal or settings.url or settings.schema_)):
         raise typer.BadParameter(
             "Give one of: --task; --goal, with --url or else from a blank tab; --spec, whose goal and start --goal and "
             "--url replace."
@@ -165,6 +172,7 @@ def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | Non
                         name, wanted = chosen_task(task, settings.url, settings.goal)
                     else:
                         name, wanted = specified_task(settings.spec, settings.url, settings.goal)
+                    wanted.answer_form = answer_form(settings.schema_)
                     if agent == "oracle" and not wanted.has_oracle:
                         raise typer.BadParameter(
                             "There is no oracle for this: only tasks have one (`selfsurf envs`), not all."
@@ -173,6 +181,7 @@ def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | Non
                     around = environment_options(settings.environment, later=True, wait=settings.wait)
                 with checking():
                     options = read_options(settings.set_, settings.model, settings.adapter)
+                    settings.limits.check(agent, options)
                     options = offered(agent, options, ["ask_user"] * (settings.user != "none"))
                     options = checked_options(agent, options, settings.seed, settings.set_)
                 with checking():
@@ -261,6 +270,7 @@ class _Attempt(Watch):
     view: View
     result: Result
     person: Person
+    limits: Limits
     log: FileLog | None = None
     """Of the attempts, where one is kept."""
     interrupts: Interrupts | None = None
@@ -304,7 +314,7 @@ class _Attempt(Watch):
         )  # fmt: skip
         taken_up = take_up(self.writer, answer) if self.goes_on else None
         if taken_up is not None:
-            self.state.step = len(taken_up.steps)
+            self.state.take_up(taken_up.steps)
             if isinstance(self.task, GoalTask):
                 self.task.go_on(evidence_of(Episode(self.writer.folder)))
         self.player.begin(self.ask, taken_up)
@@ -326,6 +336,8 @@ class _Attempt(Watch):
     def acting(self, asks: Sequence[Ask]) -> None:
         """As `Watch.acting`."""
         self.view.stage("Thinking and acting")
+        if self.player is not None:
+            self.state.check(self.limits, self.player.times, asked=self.cache is None)
 
     def acted(self) -> None:
         """As `Watch.acted`. An agent may have turned an interrupt into an error, for which it is not to blame."""
@@ -346,7 +358,7 @@ class _Attempt(Watch):
         from selfsurf.browser_env import Outcome
 
         detail = str(error) or type(error).__name__
-        if not isinstance(error, _expected()):
+        if not isinstance(error, expected()):
             detail = f"{type(error).__name__}: {error}"
             self.result.traceback = traceback_of(error)
         self.refusal = error if self.agent is None else None
@@ -377,8 +389,9 @@ class _Attempt(Watch):
             trace = self.result.traceback
             if trace:
                 self.writer.note(traceback=trace)
-            cut = self.player.close(Outcome(self.result.outcome), self.result.detail)
-            self.result = cut[0][1] if cut else self.result
+            with suppress(NoRoom):  # which has ended it
+                cut = self.player.close(Outcome(self.result.outcome), self.result.detail)
+                self.result = cut[0][1] if cut else self.result
             self.result.traceback = trace
         if self.agent is not None:
             self.agent.close()
@@ -411,14 +424,16 @@ class _Attempt(Watch):
     def report(self, *, as_json: bool, interrupts: Interrupts, after: Callable[[], dict[str, Any]]) -> int:
         """Print how it ended, do what comes after, and return the exit code: that of an interrupt, if there was one."""
         ended, state = self.result, self.state
+        fine = ended.solved or claimed_unjudged(ended)
         error = ended.detail if ended.masked or ended.agent_raised or not self.ended else ""
         result = {
             "outcome": ended.outcome, "reward": ended.reward, "answer": ended.answer, "error": error,
             "detail": ended.detail, "terminal_reason": ended.terminal_reason, "reason": reason_of(ended.score),
             "start_status": self.start_status, "steps": state.step, "max_steps": state.max_steps,
-            "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens,
+            "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens, "cost": state.cost or None,
             "seconds": round(state.seconds, 3), "episode": str(self.writer.folder),
         }  # fmt: skip
+        result |= answer_data(self.task, ended)
         if self.left:
             error = f"{(error or 'Interrupted').rstrip('.')}. Go on with: selfsurf answer {self.writer.folder}"
             result |= {"outcome": "running", "error": error}
@@ -432,12 +447,9 @@ class _Attempt(Watch):
                 show_error(error, ended.traceback)
             lines = why_ended(self.task, ended, state.step, state.max_steps, detail=not error)
             why = "".join(f"\n{line}" for line in lines) + (cached_line(cached) if cached else "")
-            start = "" if self.start_status is None else f" The start page was answered with {self.start_status}."
-            answer = visible_lines(ended.answer)  # a page may have written it
-            print(f"{ended.outcome}.{start} {answer}".strip() + f"{why}\nEpisode: {self.writer.folder}", flush=True)
+            head = headline(ended, self.start_status, self.writer.folder)
+            print(f"{head}{why}\nUsed: {spent(state)}\nEpisode: {self.writer.folder}", flush=True)
             after()
-        # An open-ended goal ends as `stopped`: nobody but the user can judge the answer.
-        fine = ended.solved or (ended.outcome == "stopped" and ended.claimed)
         return interrupts.exit_code if interrupts.seen else 0 if fine else 1
 
 
@@ -475,18 +487,10 @@ def _begin(
         log=log,
         writer=writer,
         state=state,
+        limits=settings.limits,
         view=shown,
         result=Result(ask.job, "running", trainable=False),
         kept=kept,
         person=Person(writer, shown, kept, None if settings.as_json else console),
         goes_on=goes_on,
     )
-
-
-def _expected() -> tuple[type[Exception], ...]:
-    """The errors whose message says it all."""
-    from selfsurf.agents import PolicyError
-    from selfsurf.agents.model_files import ModelError
-    from selfsurf.browser_env import EnvError
-
-    return PolicyError, EnvError, ModelError, ImportError, OSError, ValueError

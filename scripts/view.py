@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
+from selfsurf.agents.play.job import claims
 from selfsurf.browser_env.record.episode import Episode, EpisodeError
 from selfsurf.browser_env.record.verdict import Mark, Verdict, marks_of, verdict_of
 from selfsurf.browser_env.text import one_line, visible_lines
@@ -45,7 +46,7 @@ def main(
     console.print(_head(found.meta))
     for step in steps:
         console.print(_step(step, full))
-    console.print(_end(found.meta, full, verdict, marks), soft_wrap=True)
+    console.print(_end(found.meta, full, verdict, marks, going_on=found.being_written), soft_wrap=True)
     for damage in damages:
         console.print(f"[red]damage[/]   {_shown(damage)}", soft_wrap=True)
     return int(bool(damages))
@@ -119,12 +120,19 @@ def _count(steps: int | None) -> str:
     return "1 step" if steps == 1 else f"{'?' if steps is None else steps} steps"
 
 
-def _end(meta: dict[str, Any], full: bool, verdict: Verdict | None, marks: list[Mark]) -> str:
+def _end(
+    meta: dict[str, Any], full: bool, verdict: Verdict | None, marks: list[Mark], *, going_on: bool = False
+) -> str:
     colour = COLOURS.get(meta["outcome"], "blue")
     totals = meta["totals"]
-    text = f"[{colour} bold]{_shown(meta['outcome'])}[/] after {_count(totals.get('steps'))}"
-    text += f", reward {totals.get('reward', 0):g}"
-    teaches = verdict is not None and verdict.solved
+    done = meta["outcome"] == "stopped" and claims((meta["final"] or {}).get("last_action", ""))
+    outcome = "the agent says that it is done" if done else meta["outcome"]
+    text = f"[{colour} bold]{_shown(outcome)}[/] after {_count(totals.get('steps'))}"
+    if totals.get("judged", True):
+        text += f", reward {totals.get('reward', 0):g}"
+    elif verdict is None:
+        text += "; nobody has judged it (selfsurf judge, selfsurf mark)" * done
+    teaches = done or (verdict is not None and verdict.solved)
     if meta["outcome"] == "env_error":
         text += "; not the agent's doing"
     elif meta["trainable"] is False:
@@ -132,7 +140,7 @@ def _end(meta: dict[str, Any], full: bool, verdict: Verdict | None, marks: list[
     if not teaches and (meta["outcome"] == "env_error" or meta["trainable"] is False):
         text += "; not to be learned from"
     if meta["outcome"] == "running":
-        text += "; it was cut off"
+        text += "; it goes on" if going_on else "; it was cut off"
     if marks:
         mark = next((one for one in reversed(marks) if verdict is not None and one.when == verdict.when), None)
         who = f" ({mark.who})" if mark is not None and mark.who else ""

@@ -89,6 +89,17 @@ class Step:
         return self.after["last_error"]
 
 
+def claims(last_action: str) -> bool:
+    """Return whether an action, as the environment writes it down, says that the agent is done."""
+    return last_action.startswith(_CLAIM)
+
+
+def usages_of(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return what each reply in recorded steps has used, where that is known."""
+    replies = (reply for step in steps for reply in step.get("completions", ()))
+    return [reply["usage"] for reply in replies if reply["usage"] is not None]
+
+
 @dataclass
 class Result:
     """An episode that has ended."""
@@ -157,7 +168,8 @@ class Result:
         self.reward += step.reward
         self.score, self.judged = step.info["score"], step.info.get("judged", True)
         self.last_error = step.error or self.last_error
-        self.claimed = step.after["last_action"].startswith(_CLAIM)
+        accepted = step.info["outcome"] not in (Outcome.RUNNING, Outcome.TIMEOUT)
+        self.claimed = accepted and claims(step.after["last_action"])
         if step.decision.rejected:
             self.rejected += 1
         if "reached" in self.score:
@@ -172,9 +184,8 @@ class Result:
     def take_up(self, steps: Sequence[Mapping[str, Any]], reward: float) -> None:
         """Count the recorded steps of an episode that another process has begun."""
         self.length, self.reward = len(steps), reward
-        for usage in (one["usage"] for step in steps for one in step.get("completions", ())):
-            if usage is not None:
-                self._spend(usage["prompt_tokens"], usage["completion_tokens"], usage["cost"])
+        for usage in usages_of(steps):
+            self._spend(usage["prompt_tokens"], usage["completion_tokens"], usage["cost"])
 
     def _spend(self, prompt_tokens: int, completion_tokens: int, cost: float | None) -> None:
         self.prompt_tokens = (self.prompt_tokens or 0) + prompt_tokens

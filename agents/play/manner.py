@@ -46,7 +46,7 @@ class Watch:
         """Its page is there."""
 
     def acting(self, asks: Sequence[Ask]) -> None:
-        """The agent is asked for these episodes."""
+        """The agent is about to be asked for these episodes. A `Stop` that is raised ends them instead."""
 
     def acted(self) -> None:
         """The agent has answered, or failed."""

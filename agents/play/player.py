@@ -400,8 +400,8 @@ class Player:
         shown = [one.told for one in acting] if shows else None
         seeds = [one.live.ask.step_seed(one.live.result.length) for one in acting] if seeded else None
         slots, observations = [one.live.slot for one in acting], [one.observation for one in acting]
-        self._watch.acting([one.live.ask for one in acting])
         try:
+            self._watch.acting([one.live.ask for one in acting])
             with self._gather.call():
                 self._prepare(version)
                 answers = self._agent.decide(slots, observations, privileged=shown, seeds=seeds)

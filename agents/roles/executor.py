@@ -139,6 +139,9 @@ class TaskExecutor(DecidingAgent):
         """
         slots = list(range(len(observations))) if slots is None else list(slots)
         tasks = [self._seen(obs, slot) for obs, slot in zip(observations, slots, strict=True)]
+        for task in tasks:
+            if task.mode is Mode.DONE:  # the environment took the claim for an error
+                task.mode = Mode.PROPOSE
         answers: list[Any] = self.proposer.propose_each(tasks, seeds=seeds, privileged=privileged)
         for task, proposal in zip(tasks, answers, strict=True):
             if isinstance(proposal, Proposal):

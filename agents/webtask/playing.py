@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
@@ -31,6 +32,8 @@ class TaskResult:
     """How the episode ended (`browser_env.Outcome`): `env_error` is no failure of the agent's."""
     detail: str = ""
     """Why, where the outcome alone doesn't say."""
+    data: Any = None
+    """The answer in the form that was asked for; None without one, and where the task is not completed."""
 
 
 class Playing(Watch):
@@ -102,7 +105,11 @@ class Playing(Watch):
         steps = () if task is None else tuple(task.history)
         if ended is None:
             return TaskResult(False, False, "", steps)
-        return TaskResult(True, done and ended.outcome == "stopped", ended.answer, steps, ended.outcome, ended.detail)
+        completed, form, data = done and ended.outcome == "stopped", self._env.task.answer_form, None
+        if completed and form is not None:
+            with contextlib.suppress(ValueError):  # secrets that were taken out may have left another form
+                data = form.read(ended.answer)
+        return TaskResult(True, completed, ended.answer, steps, ended.outcome, ended.detail, data)
 
     def _play(self) -> None:
         deciding = _Gate(self._agent, self._asking, self._before_step, self._check_stopped)

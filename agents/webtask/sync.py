@@ -75,13 +75,13 @@ class SyncWebAgent:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def execute(self, task: str, *, max_steps: int = MAX_STEPS) -> TaskResult:
+    def execute(self, task: str, *, max_steps: int = MAX_STEPS, schema: Any = None) -> TaskResult:
         """As `WebAgent.execute`."""
-        return _done(self._agent.execute(task, max_steps=max_steps))
+        return _done(self._agent.execute(task, max_steps=max_steps, schema=schema))
 
-    def begin(self, task: str, *, max_steps: int = MAX_STEPS) -> TaskResult:
+    def begin(self, task: str, *, max_steps: int = MAX_STEPS, schema: Any = None) -> TaskResult:
         """As `WebAgent.begin`."""
-        return _done(self._agent.begin(task, max_steps=max_steps))
+        return _done(self._agent.begin(task, max_steps=max_steps, schema=schema))
 
     def run_step(self) -> TaskResult:
         """As `WebAgent.run_step`."""

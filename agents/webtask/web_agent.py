@@ -17,6 +17,7 @@ from selfsurf.agents.roles import Proposal, RoleTask, TaskExecutor
 from selfsurf.agents.webtask.element import Finder, WebElement
 from selfsurf.agents.webtask.playing import Playing, TaskResult
 from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Task
+from selfsurf.browser_env.goal.answer_form import AnswerForm
 from selfsurf.browser_env.observe.marks import draw
 from selfsurf.browser_env.record.episode import EpisodeWriter
 
@@ -78,20 +79,27 @@ class WebAgent:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def execute(self, task: str, *, max_steps: int = MAX_STEPS) -> TaskResult:
+    async def execute(self, task: str, *, max_steps: int = MAX_STEPS, schema: Any = None) -> TaskResult:
         """Carry out a task, on the page that is open, until it is done or `max_steps` are.
 
+        Args:
+            task: what is wanted, in words.
+            max_steps: step limit.
+            schema: the form of the answer, which becomes `TaskResult.data`: a pydantic model or another type that
+                pydantic reads, or a JSON schema as a dictionary.
+
         Raises:
-            ValueError: there is no task, another is under way, or the agent is closed; so for all that follow.
+            ValueError: there is no task, another is under way, or the agent is closed; so for all that follow. Or the
+                schema is malformed.
             Exception: the agent's own.
         """
-        result = await self.begin(task, max_steps=max_steps)
+        result = await self.begin(task, max_steps=max_steps, schema=schema)
         while not result.done:
             result = await self.run_step()
         return result
 
-    async def begin(self, task: str, *, max_steps: int = MAX_STEPS) -> TaskResult:
-        """Begin a task, for `run_step`.
+    async def begin(self, task: str, *, max_steps: int = MAX_STEPS, schema: Any = None) -> TaskResult:
+        """Begin a task, for `run_step`; as `execute`.
 
         Raises:
             ValueError: there is no task, or another is under way.
@@ -102,6 +110,7 @@ class WebAgent:
             raise EnvError("The browser is gone, and its page with it: navigate(url) opens one again.")
         if not isinstance(task, str) or not isinstance(max_steps, int) or not task.strip() or max_steps < 1:
             raise ValueError("A task is said in words, and max_steps is a whole number from 1 on.")
+        self.env.task.answer_form = None if schema is None else AnswerForm(schema)
         self.env.task.goal, self.env.core.max_steps = task, max_steps
         self._observation, self._opened = None, True
         self._playing = Playing(self.executor, self.env, self._writer(task), self._asking)
@@ -175,7 +184,7 @@ class WebAgent:
         """
         await self._idle()
         if self._observation is None:
-            self.env.task.goal, self.env.core.max_steps = "", None
+            self.env.task.goal, self.env.core.max_steps, self.env.task.answer_form = "", None, None
             self._observation, _ = await self.env.reset(seed=0)
             self._opened = True
         return self._observation

@@ -22,13 +22,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-
 from selfsurf.browser_env.observation import Info, Observation
 from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.record import format as form
 from selfsurf.browser_env.record.journal import Journal
-from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
+from selfsurf.browser_env.record.lock import FolderInUse, FolderLock, is_held, open_held
+from selfsurf.browser_env.record.room import room_in
 from selfsurf.browser_env.safety.secrets import redact_known
 from selfsurf.browser_env.text import well_formed
 
@@ -82,7 +81,7 @@ class EpisodeWriter:
         self._score: Mapping[str, Any] = {}
         self._judges = True
         self._claim()
-        self._lines: TextIO = (self.folder / "steps.jsonl").open("w", encoding="utf8")
+        self._lines: TextIO = open_held(self.folder / "steps.jsonl", "w")
 
     @classmethod
     def reopen(cls, folder: Path, journal: Journal) -> EpisodeWriter:
@@ -102,7 +101,7 @@ class EpisodeWriter:
         writer._meta, writer._steps = episode.meta, len(steps)
         writer._reward = sum(step["reward"] for step in steps)
         writer._score, writer._judges = steps[-1]["score"] if steps else {}, True
-        writer._lines = path.open("a", encoding="utf8")
+        writer._lines = open_held(path, "a")
         return writer
 
     @property
@@ -182,7 +181,7 @@ class EpisodeWriter:
             questions: what was asked and answered, as `{"question", "answer"}`; by default, what an `ask_user` asked.
             narration: what the agent says about the step, in words.
         """
-        done = form.action_entry(after["last_action"] or _plain(action))
+        done = form.action_entry(after["last_action"] or form.plain(action))
         record = {
             "step": self._steps,
             "time": clock.time() - info["timing"].get("total", 0.0) / 1000 if time is None else time,
@@ -205,10 +204,12 @@ class EpisodeWriter:
             "requests": info.get("requests"),
             "timing": dict(info["timing"]),
         }
-        self._lines.write(well_formed(json.dumps(self._redact(record), ensure_ascii=False, default=_plain)) + "\n")
-        self._lines.flush()
-        if self.journal is not None:
-            os.fsync(self._lines.fileno())
+        line = well_formed(json.dumps(self._redact(record), ensure_ascii=False, default=form.plain)) + "\n"
+        with room_in(self.folder):
+            self._lines.write(line)
+            self._lines.flush()
+            if self.journal is not None:
+                os.fsync(self._lines.fileno())
         self._steps += 1
         self._reward += reward
         self._score = info["score"]
@@ -270,12 +271,13 @@ class EpisodeWriter:
             return name if self.journal is not None and (self.folder / name).exists() else None
         picture = observation["screenshot"]
         if self._saved is None or self._saved[0] != name or self._saved[1] is not picture:
-            (self.folder / name).write_bytes(encode_png(picture))
+            with room_in(self.folder):
+                (self.folder / name).write_bytes(encode_png(picture))
             self._saved = name, picture
         return name
 
     def _write_meta(self) -> None:
-        text = json.dumps(self._redact(self._meta), ensure_ascii=False, indent=1, default=_plain)
+        text = json.dumps(self._redact(self._meta), ensure_ascii=False, indent=1, default=form.plain)
         write_atomically(self.folder / "episode.json", well_formed(text))
 
 
@@ -321,7 +323,7 @@ def change_meta(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
             files = _manifest(folder)["files"]
         meta = json.loads(path.read_text(encoding="utf8"))
         change(meta)
-        text = well_formed(json.dumps(redact_known(meta), ensure_ascii=False, indent=1, default=_plain))
+        text = well_formed(json.dumps(redact_known(meta), ensure_ascii=False, indent=1, default=form.plain))
         if not files:  # format 1 has no manifest
             write_atomically(path, text)
             return
@@ -421,6 +423,11 @@ class Episode:
             raise EpisodeError(f"{path} is damaged: its {', '.join(wrong)}.")
         self.meta["goal"] = well_formed(self.meta["goal"])
 
+    @property
+    def being_written(self) -> bool:
+        """Whether a process writes it still, unlike an episode that was cut off."""
+        return self.meta["outcome"] == "running" and is_held(self.folder / "steps.jsonl")
+
     def steps(self) -> Iterator[dict[str, Any]]:
         """Yield the steps. A last line that was cut off by a kill is left out."""
         path = self.folder / "steps.jsonl"
@@ -471,9 +478,14 @@ def observation_text(observation: Observation) -> dict[str, Any]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file's content so that a reader, or a kill, never meets half of it."""
+    """Replace a file's content so that a reader, or a kill, never meets half of it.
+
+    Raises:
+        NoRoom: its folder has no room left.
+    """
     partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")  # others may write it, too
-    partial.write_text(text, encoding="utf8")
+    with room_in(path.parent):
+        partial.write_text(text, encoding="utf8")
     os.replace(partial, path)
 
 
@@ -483,15 +495,3 @@ def _own_version() -> str:
         return version("selfsurf")
     except PackageNotFoundError:
         return "absent"
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, (set, frozenset, tuple)):
-        return list(value)
-    return value if isinstance(value, (str, int, float, bool, dict, list, type(None))) else str(value)

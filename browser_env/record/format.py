@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
+
 from selfsurf.browser_env.actions import Action, parse_action
 
 FORMAT = 2
@@ -141,3 +143,16 @@ def current_step(record: Mapping[str, Any], written_in: int) -> dict[str, Any]:
     policy = new.pop("policy", None)
     new["actions"] = [action_entry(new.pop("action"))]
     return filled(STEP, {**new, **completions_and_decision([policy] if policy else [])})
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, (set, frozenset, tuple)):
+        return list(value)
+    return value if isinstance(value, (str, int, float, bool, dict, list, type(None))) else str(value)

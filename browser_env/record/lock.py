@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 from pathlib import Path
+from typing import TextIO, cast
 
 _NOTES = (".log", ".txt", ".out", ".err")
 """Files that may be in a folder before anything begins there, such as what is written of a command's output."""
@@ -48,3 +49,23 @@ class FolderLock:
         with contextlib.suppress(OSError):
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a forked child may hold a copy of it
         os.close(self._descriptor)
+
+
+def open_held(path: Path, mode: str) -> TextIO:
+    """Open a file to write, with a lock that shows for as long as it is open (`is_held`)."""
+    file = path.open(mode, encoding="utf8")
+    with contextlib.suppress(OSError):  # a network's file system, for example
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return cast("TextIO", file)
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody has opened a file by `open_held` and writes it still."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # it is not there, or its file system has no locks
+        pass
+    return False

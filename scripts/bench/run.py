@@ -16,6 +16,7 @@ from selfsurf.scripts.terminal.arguments import Agent, Out, Seeds, check_browser
 from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.console import console, progress
 from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options, tell_confirmation
+from selfsurf.scripts.terminal.limits import Limits
 
 if TYPE_CHECKING:
     from selfsurf.envs_registry.suites import Suite
@@ -156,10 +157,10 @@ def main(settings: Settings) -> None:
             there = [records.done[key] for key in wanted if key in records.done]
             lacking = sum(not records.played(key) or records.unjudged(key) for key in wanted)
             given_up = sum(not records.played(key) and not records.open(key) for key in wanted)
+        if stopped:
+            console.print(stopped, style="red", markup=False, highlight=False, soft_wrap=True)
         summary, written = write_report(folder)
         track(settings.report_to, summary)
-    if stopped:
-        console.print(stopped, style="red", markup=False, highlight=False, soft_wrap=True)
     for text in reasons(there, given_up):
         _say(text)
     if before == len(wanted):
@@ -188,15 +189,7 @@ def _check_limits(settings: Settings, options: dict[str, Any]) -> None:
             check_reporters(settings.report_to)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
-    if settings.agent in ("random", "oracle") and (settings.max_tokens or settings.max_cost):
-        raise typer.BadParameter(
-            f"The agent {settings.agent} has no model, so --max-tokens and --max-cost limit nothing."
-        )
-    if settings.max_cost and ":" not in settings.agent and not options.get("prices"):
-        raise typer.BadParameter(
-            "--max-cost needs the model's prices, in dollars a million tokens: --agent openai "
-            """--set 'prices={"input": 0.15, "output": 0.6}'."""
-        )
+    Limits(settings.max_tokens, settings.max_cost).check(settings.agent, options)
 
 
 def _suite(settings: Settings) -> Suite:

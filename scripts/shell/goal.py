@@ -16,6 +16,7 @@ from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.scripts.shell.reader import Reader
 from selfsurf.scripts.shell.tabs import Tabs
+from selfsurf.scripts.terminal.limits import Limits
 from selfsurf.scripts.terminal.live import View
 
 INTERRUPTED = "interrupted by the user"
@@ -98,6 +99,7 @@ class Goal(Watch):
         reader: who answers questions.
         writer: of the episode.
         view: shows what happens.
+        limits: of what it may use up.
         past: recorded steps that it goes on with.
     """
 
@@ -108,12 +110,13 @@ class Goal(Watch):
         reader: Reader,
         writer: EpisodeWriter,
         view: View,
+        limits: Limits,
         past: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.interrupt = Interrupt()
         self.places: list[str] = []
         """For each step, what was open before it."""
-        self._tabs, self._reader, self._view = tabs, reader, view
+        self._tabs, self._reader, self._view, self._limits = tabs, reader, view, limits
         self._asked: tuple[Ask, dict[str, str]] | None = None
         self._player = Player(
             Interruptible(agent, self.interrupt, past),
@@ -166,6 +169,7 @@ class Goal(Watch):
 
     def acting(self, asks: Sequence[Ask]) -> None:
         """As `Watch.acting`."""
+        self._view.state.check(self._limits, self._player.times)
         self._view.stage("Thinking and acting")
         self.places.append(self._tabs.address())
 

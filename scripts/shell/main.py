@@ -19,6 +19,7 @@ from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.configuration import absolute
 from selfsurf.scripts.terminal.console import console, show_error
 from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options, tell_confirmation
+from selfsurf.scripts.terminal.limits import LimitArguments
 
 if TYPE_CHECKING:
     from selfsurf.scripts.shell.folder import SessionFolder
@@ -33,7 +34,7 @@ MOST_STEPS = 30
 TERMINATED = 128 + signal.SIGTERM
 
 
-class Settings(AgentArguments, EnvironmentArguments):
+class Settings(AgentArguments, LimitArguments, EnvironmentArguments):
     """Who acts, and where."""
 
     table: ClassVar[str] = "shell"
@@ -134,6 +135,7 @@ def _checked(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
             around = environment_options(settings.environment, later=True, reads=True)
         with checking():
             options = read_options(settings.set_, settings.model, settings.adapter)
+            settings.limits.check(settings.agent, options)
             options = offered(settings.agent, options, ["ask_user"] * (settings.user != "none"))
             options = checked_options(settings.agent, options, settings.seed, settings.set_)
         with checking():
@@ -172,8 +174,9 @@ def _converse(settings: Settings, session: SessionFolder, around: dict[str, Any]
                 "adapter": settings.adapter or None, "environment": settings.environment.given(),
             }  # fmt: skip
             orders = Orders(
-                agent, about, tabs, session, reader, most_steps=settings.max_steps, as_json=settings.as_json
-            )
+                agent, about, tabs, session, reader,
+                most_steps=settings.max_steps, limits=settings.limits, as_json=settings.as_json,
+            )  # fmt: skip
             if not settings.as_json:
                 console.print(f"Session {session.folder}: a line is a goal; /help lists what else there is.")
             _read(reader, orders, interrupt)

@@ -13,6 +13,7 @@ from typing import Any, get_args
 from rich.console import Console
 
 from selfsurf.agents.play import Decider, Result
+from selfsurf.agents.play.job import claims
 from selfsurf.agents.play.provenance import versions
 from selfsurf.browser_env import ActionError, EnvError
 from selfsurf.browser_env.observe.find import as_outline
@@ -25,7 +26,8 @@ from selfsurf.scripts.shell.goal import INTERRUPTED, Goal, Interrupt
 from selfsurf.scripts.shell.reader import Reader
 from selfsurf.scripts.shell.tabs import Tabs
 from selfsurf.scripts.terminal.console import console, show_error
-from selfsurf.scripts.terminal.live import Lines, State, View
+from selfsurf.scripts.terminal.limits import Limits
+from selfsurf.scripts.terminal.live import Lines, State, View, spent
 
 
 class Refused(ValueError):
@@ -42,6 +44,7 @@ class Orders:
         session: what is kept.
         reader: who answers questions.
         most_steps: step limit of a goal.
+        limits: of what each goal may use up.
         as_json: print results as JSON, and nothing on the way.
     """
 
@@ -54,6 +57,7 @@ class Orders:
         reader: Reader,
         *,
         most_steps: int,
+        limits: Limits,
         as_json: bool = False,
     ) -> None:
         self.tabs, self.session, self.reader = tabs, session, reader
@@ -62,6 +66,7 @@ class Orders:
         self.terminated = False
         """Whether by a signal."""
         self._agent, self._about, self._most_steps, self._as_json = agent, about, most_steps, as_json
+        self._limits = limits
         self._places: list[str] = []
         """For each step of the last goal that can be taken back, what was open before it."""
         self._steps: list[dict[str, Any]] = []
@@ -131,7 +136,7 @@ class Orders:
             folder,
             {**self._about, "goal": goal, "url": self.tabs.url or None, "versions": versions(), "continues": before},
         )
-        one = Goal(self._agent, self.tabs, self.reader, writer, view, past)
+        one = Goal(self._agent, self.tabs, self.reader, writer, view, self._limits, past)
         result = one.play()
         self._places = [*(self._places if past else []), *one.places[: result.length]]
         self._steps = [*past, *Episode(folder).steps()]
@@ -208,7 +213,11 @@ class Orders:
         rows = [
             {
                 "goal": meta["goal"],
-                "outcome": _ended(meta["outcome"], interrupted=meta["outcome_detail"] == INTERRUPTED),
+                "outcome": _ended(
+                    meta["outcome"],
+                    claimed=claims((meta["final"] or {}).get("last_action", "")),
+                    interrupted=meta["outcome_detail"] == INTERRUPTED,
+                ),
             }
             for meta in metas
         ]
@@ -267,13 +276,14 @@ class Orders:
 
     def _say(self, folder: Path, result: Result, state: State, *, interrupted: bool) -> None:
         """Say how a goal ended."""
-        said = _ended(result.outcome, interrupted=interrupted)
+        said = _ended(result.outcome, claimed=result.claimed, interrupted=interrupted)
         finished = said == "done"
         error = "" if finished or interrupted else result.detail
         if self._as_json:
             print(json.dumps({
                 "goal": state.goal, "outcome": said, "answer": result.answer, "error": error, "steps": result.length,
                 "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens,
+                "cost": state.cost or None,
                 "seconds": round(result.seconds, 3), "episode": str(folder),
             }), flush=True)  # fmt: skip
             return
@@ -281,6 +291,7 @@ class Orders:
             show_error(error, result.traceback)
         answer = result.answer if finished else ""
         print(f"{said}. {printable(answer)}".strip(), flush=True)
+        console.print(f"Used: {spent(state)}", style="dim", highlight=False)
         if not finished:
             console.print("/continue goes on with it.", style="dim")
 
@@ -298,9 +309,9 @@ class Orders:
         print(json.dumps({"error": why}), flush=True) if self._as_json else show_error(why)
 
 
-def _ended(outcome: str, *, interrupted: bool) -> str:
+def _ended(outcome: str, *, claimed: bool, interrupted: bool) -> str:
     """How a goal ended, which no task judges."""
-    return "interrupted" if interrupted else "done" if outcome == "stopped" else outcome
+    return "interrupted" if interrupted else "done" if outcome == "stopped" and claimed else outcome
 
 
 def _number(text: str) -> int:

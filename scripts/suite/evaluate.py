@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from selfsurf.agents.play.provenance import versions
 from selfsurf.browser_env import Task
 from selfsurf.browser_env.record.episode import new_folder
+from selfsurf.browser_env.record.room import NoRoom
 from selfsurf.envs_registry.loading import arguments_of
 from selfsurf.envs_registry.suites import Suite, SuiteTask, fingerprint_of, load_suite
 from selfsurf.scripts.report.report import write_report
@@ -147,7 +149,8 @@ def played(
         stopped = str(error)
         raise
     finally:
-        records.note(stopped=stopped)
+        with suppress(NoRoom):  # which has ended the run
+            records.note(stopped=stopped)
 
 
 def about_run(

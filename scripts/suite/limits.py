@@ -1,4 +1,4 @@
-"""What a run may use up: time, tokens, money."""
+"""Counts what a run uses up of its limits."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import time
 
 from selfsurf.agents.play import Result
 from selfsurf.scripts.suite.plan import Plan
+from selfsurf.scripts.terminal.limits import Limits
 
-_UNKNOWN = "{} can't be kept: of {} it is not known what it used. {}"
 
-
-class Limits:
+class RunLimits:
     """Counts what a run uses, attempts that are made again included.
 
     Args:
@@ -18,8 +17,8 @@ class Limits:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._end: float | None = None
+        self._limits = Limits(plan.max_tokens, plan.max_cost, plan.deadline)
+        self._start: float | None = None
         self.tokens = 0
         self.cost = 0.0
         self.unknown = ""
@@ -27,39 +26,32 @@ class Limits:
 
     def start(self) -> None:
         """Start the clock."""
-        if self._plan.deadline is not None:
-            self._end = time.monotonic() + self._plan.deadline
+        self._start = time.monotonic()
 
     def add(self, result: Result) -> None:
         """Count an attempt."""
         self.tokens += (result.prompt_tokens or 0) + (result.completion_tokens or 0)
         self.cost += result.cost or 0.0
-        if result.masked or result.length <= result.led:
-            return
-        which = f"{result.job.env_id}, seed {result.job.seed},"
-        if self._plan.max_tokens is not None and result.completion_tokens is None:
-            self.unknown = _UNKNOWN.format("--max-tokens", which, "The agent's replies have no usage.")
-        elif self._plan.max_cost is not None and result.cost is None:
-            self.unknown = _UNKNOWN.format("--max-cost", which, "Give the policy its prices (docs/agents.md).")
+        if not result.masked and result.length > result.led:
+            who = f"{result.job.env_id}, seed {result.job.seed},"
+            self.unknown = self._limits.unknown(result.completion_tokens, result.cost, who) or self.unknown
 
     @property
     def metered(self) -> bool:
-        """Is there a limit of tokens or money?"""
-        return self._plan.max_tokens is not None or self._plan.max_cost is not None
+        """Whether there is a limit of tokens or money."""
+        return self._limits.metered
 
     @property
     def late(self) -> bool:
-        """Is the time over?"""
-        return self._end is not None and time.monotonic() > self._end
+        """Whether the time is over."""
+        most = self._limits.max_seconds
+        return most is not None and self._seconds >= most
 
     @property
     def reached(self) -> str:
-        """Which limit is reached, as a sentence; nothing if none is."""
-        plan = self._plan
-        if self.late:
-            return f"The deadline of {plan.deadline:g} s is over."
-        if plan.max_tokens is not None and self.tokens >= plan.max_tokens:
-            return f"The limit of {plan.max_tokens:,} tokens is reached ({self.tokens:,})."
-        if plan.max_cost is not None and self.cost >= plan.max_cost:
-            return f"The limit of ${plan.max_cost:g} is reached (${self.cost:.4f})."
-        return ""
+        """Which limit is reached, as a sentence; empty if none is."""
+        return self._limits.reached(self.tokens, self.cost, self._seconds)
+
+    @property
+    def _seconds(self) -> float:
+        return 0.0 if self._start is None else time.monotonic() - self._start

@@ -17,6 +17,7 @@ from typing import Any
 from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
+from selfsurf.browser_env.record.room import FULL, NoRoom
 from selfsurf.scripts.report.reading import RERUNS
 from selfsurf.scripts.suite.plan import Key
 
@@ -28,6 +29,13 @@ SAME = ("format", "suite", "agent", "max_steps", "environment")
 
 SAME_TASK = ("id", "split", "groups", "options", "sha256")
 """What makes a task the same."""
+
+
+def unwritable(folder: Path | str, error: OSError) -> str:
+    """Say why a run's folder can't be written, and how to go on where it lacks room."""
+    if error.errno in FULL:
+        return str(NoRoom(Path(folder), "the same command resumes."))
+    return f"{folder} can't be written: {error}."
 
 
 class RecordsError(ValueError):

@@ -13,9 +13,9 @@ from selfsurf.agents.play.job import failed
 from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.session.patience import Stopwatch
 from selfsurf.scripts.suite.health import Accounts, Health
-from selfsurf.scripts.suite.limits import Limits
+from selfsurf.scripts.suite.limits import RunLimits
 from selfsurf.scripts.suite.plan import Key, Plan, record_of
-from selfsurf.scripts.suite.records import Records
+from selfsurf.scripts.suite.records import Records, unwritable
 from selfsurf.scripts.suite.worker import Message
 
 GONE = "gone"
@@ -115,7 +115,7 @@ class Run:
         """Attempts at each episode that were lost with their worker while the agent was asked, by number."""
         self._unsure: list[dict[str, Any]] = []
         """Records that may say nothing but that nothing works: they are kept back until something has."""
-        self._limits = Limits(plan)
+        self._limits = RunLimits(plan)
         self._stopping = ""
         self._raised: int | None = 0
         self.began: float | None = None
@@ -236,7 +236,7 @@ class Run:
             try:
                 new = self._records.add(record)
             except OSError as error:
-                raise RunError(f"{self._records.folder} can't be written: {error}.") from None
+                raise RunError(unwritable(self._records.folder, error)) from None
             if new:
                 self._told(record)
 

@@ -25,6 +25,7 @@ from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.envs_registry import name_of, task_of
 from selfsurf.scripts.suite.plan import Plan, record_of
+from selfsurf.scripts.suite.records import unwritable
 from selfsurf.scripts.terminal.console import quiet_libraries
 
 Message: TypeAlias = tuple[Any, ...]
@@ -114,7 +115,7 @@ class Worker(Watch):
             for ask, result in player.turn(0.05):
                 self._done(ask, result)
         except OSError as error:  # a full disk, say: nothing that an episode has done
-            self._send(("broken", f"{self._plan.folder} can't be written: {error}."))
+            self._send(("broken", unwritable(self._plan.folder, error)))
             return False
         return True
 

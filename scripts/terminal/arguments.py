@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
     from selfsurf.browser_env import Task
+    from selfsurf.browser_env.goal.answer_form import AnswerForm
 
 S = TypeVar("S", bound="BaseModel")
 
@@ -229,6 +230,20 @@ def chosen_task(name: str, url: str, goal: str) -> tuple[str | None, Task]:
         some = ", ".join(ids[:5]) + ", ..." * (len(ids) > 5)
         raise typer.BadParameter(f"{name} has {len(ids)} tasks ({some}): name one, {name.partition('#')[0]}#ID.")
     return names[0], task_of(names[0])
+
+
+def answer_form(name: str) -> AnswerForm | None:
+    """Return the form of an answer by its name; None without one.
+
+    Raises:
+        typer.BadParameter: there is none of that name.
+    """
+    from selfsurf.browser_env.goal.answer_form import AnswerForm
+
+    try:
+        return AnswerForm.named(name) if name else None
+    except (ValueError, ImportError) as error:
+        raise typer.BadParameter(f"--schema: {error}") from None
 
 
 def specified_task(spec: Path, url: str, goal: str) -> tuple[str, Task]:

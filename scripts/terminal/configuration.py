@@ -324,8 +324,8 @@ def _based(value: Any, key: str, field: FieldInfo, base: Path | None) -> Any:
     return _below(base, value) if _is_path(value, key, field, base) else value
 
 
-_SOURCES, _SOURCE = ("agent", "task", "tasks", "user"), re.compile(r"[^:=?]+\.(py:|toml)")
-"""Options that can be a file of the user's own, and how that is written: `file.py:Class`, or a suite."""
+_SOURCES, _SOURCE = ("agent", "task", "tasks", "user", "schema"), re.compile(r"[^:=?]+\.(py:|toml|json$)")
+"""Options that can be a file of the user's own, and how that is written: `file.py:Class`, a suite, or a JSON schema."""
 
 
 def _items(key: str, name: str, value: Any) -> list[str]:

@@ -36,21 +36,26 @@ Update = Callable[..., None]
 
 @contextmanager
 def progress(title: str, total: int, *, still: bool = False) -> Iterator[Update]:
-    """Show how far a piece of work is: a bar on a terminal; elsewhere a line every tenth, and one at the end.
+    """Show how far a piece of work is, and about how long it still takes at the pace so far.
 
-    So it does if it is to keep `still`: somebody is asked at the terminal meanwhile.
+    On a terminal that is a bar; elsewhere, or if it is to keep `still` since somebody is asked at the terminal
+    meanwhile, a line every tenth, and one at the end.
     """
     start = time.monotonic()
+    before: tuple[int, float] | None = None
     if still or not console.is_terminal:
         shown = 0
         print(f"{title} ...", file=sys.stderr, flush=True)
 
         def line(done: int, note: str = "") -> None:
-            nonlocal shown
+            nonlocal shown, before
+            seconds = time.monotonic() - start
+            before = before or (done, seconds)
             tenth = 10 * done // max(total, 1)
             if tenth > shown:
                 shown = tenth
-                print(f"{title}: {done}/{total}, {time.monotonic() - start:.0f} s {note}".rstrip(), file=sys.stderr)
+                left = time_left(done - before[0], total - done, seconds - before[1])
+                print(f"{title}: {done}/{total}, {seconds:.0f} s{left} {note}".rstrip(), file=sys.stderr)
 
         yield line
         return
@@ -65,6 +70,21 @@ def progress(title: str, total: int, *, still: bool = False) -> Iterator[Update]
             bar.update(task, completed=done, note=note)
 
         yield update
+
+
+def time_left(done: int, left: int, seconds: float) -> str:
+    """Return about how long the rest takes, as `, about 12 min left`; empty where nothing is left or known.
+
+    Args:
+        done: what was done in `seconds`.
+        left: what is still to be done.
+        seconds: that it took.
+    """
+    if done <= 0 or left <= 0:
+        return ""
+    rest = left * seconds / done
+    text = f"{rest:.0f} s" if rest < 90 else f"{rest / 60:.0f} min" if rest < 5400 else f"{rest / 3600:.1f} h"
+    return f", about {text} left"
 
 
 @contextmanager

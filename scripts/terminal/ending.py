@@ -1,7 +1,9 @@
-"""How an episode ended, in words: the task's reason, the criteria that were not met, and the limit that was reached."""
+"""How an episode ended, in words: what the agent says, the task's reason, criteria that were not met, the limit."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.text import visible_lines
@@ -9,6 +11,41 @@ from selfsurf.browser_env.text import visible_lines
 if TYPE_CHECKING:
     from selfsurf.agents.play import Result
     from selfsurf.browser_env import Task
+
+
+def claimed_unjudged(result: Result) -> bool:
+    """Return whether an episode ended by its agent's word alone: it says that it is done, and no task judges that."""
+    return result.outcome == "stopped" and result.claimed
+
+
+def answer_data(task: Task, result: Result) -> dict[str, Any]:
+    """Return the answer in the form that was asked for, as `data`; empty where no form was.
+
+    `data` is None without an answer, and where the answer lost its form as secrets were taken out.
+    """
+    if task.answer_form is None:
+        return {}
+    data = None
+    if result.claimed:
+        with suppress(ValueError):
+            data = task.answer_form.plain(result.answer)
+    return {"data": data}
+
+
+def headline(result: Result, start_status: int | None, episode: Path) -> str:
+    """Return how an episode ended, with the agent's answer if it claims to be done.
+
+    Args:
+        result: of the episode.
+        start_status: HTTP status of the start page, where it is an error.
+        episode: its folder.
+    """
+    start = "" if start_status is None else f" The start page was answered with {start_status}."
+    answer = visible_lines(result.answer)  # a page may have written it
+    if not claimed_unjudged(result):
+        return f"{result.outcome}.{start} {answer}".strip()
+    said = f"The agent says that it is done: {answer}" if answer else "The agent says that it is done."
+    return f"{said}\nNobody has judged it: selfsurf judge {episode}, or selfsurf mark {episode} solved.{start}"
 
 
 def why_ended(task: Task, result: Result, steps: int, limit: int, *, detail: bool = True) -> list[str]:
@@ -22,7 +59,8 @@ def why_ended(task: Task, result: Result, steps: int, limit: int, *, detail: boo
         detail: whether the outcome's detail is among them.
     """
     says = detail and result.detail and not (result.claimed or result.solved)
-    lines = [visible_lines(result.detail)] if says else []
+    last = "The last action did not work: " if result.detail == result.last_error else ""
+    lines = [last + visible_lines(result.detail)] if says else []
     lines += _not_met(task, result.score) or [visible_lines(one) for one in [reason_of(result.score)] if one]
     if result.outcome == "timeout" and steps >= limit:
         own = "" if task.max_steps else ", since the task sets no limit"
@@ -33,6 +71,15 @@ def why_ended(task: Task, result: Result, steps: int, limit: int, *, detail: boo
 def reason_of(score: dict[str, Any]) -> str:
     """Return the reason in a score's details; empty if the task gives none."""
     return str(score.get("reason") or "")
+
+
+def expected() -> tuple[type[Exception], ...]:
+    """Return the errors whose message says it all."""
+    from selfsurf.agents import PolicyError
+    from selfsurf.agents.model_files import ModelError
+    from selfsurf.browser_env import EnvError
+
+    return PolicyError, EnvError, ModelError, ImportError, OSError, ValueError
 
 
 def _not_met(task: Task, score: dict[str, Any]) -> list[str]:

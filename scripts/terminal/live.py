@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -11,9 +13,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from selfsurf.agents.play import Step
+from selfsurf.agents.agent import Stop
+from selfsurf.agents.play import Step, Times
+from selfsurf.agents.play.job import usages_of
 from selfsurf.browser_env.observation import Observation, page_status
 from selfsurf.browser_env.text import visible
+from selfsurf.scripts.terminal.limits import Limits
 
 OUTLINE_LINES = 12
 """Of the page's outline, in the panel."""
@@ -45,6 +50,8 @@ class State:
     prompt_tokens: int = 0
     """Of all steps together, as the next."""
     sampled_tokens: int = 0
+    cost: float | None = 0.0
+    """US dollars; None once the price of a reply is not known."""
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -65,10 +72,38 @@ class State:
         self.action = step.after["last_action"]
         self.error = step.decision.error or step.error
         self.guard = step.decision.guard_note
-        completion = step.decision.completion
-        usage = completion.usage
-        self.prompt_tokens += usage.prompt_tokens if usage else len(completion.prompt_token_ids)
-        self.sampled_tokens += usage.completion_tokens if usage else len(completion.token_ids)
+        spent = step.decision.completion.spent
+        self._spend(spent.prompt_tokens, spent.completion_tokens, spent.cost)
+
+    def take_up(self, steps: Sequence[Mapping[str, Any]]) -> None:
+        """Take over the recorded steps of an episode that another process has begun."""
+        self.step = len(steps)
+        for usage in usages_of(steps):
+            self._spend(usage["prompt_tokens"], usage["completion_tokens"], usage["cost"])
+
+    def _spend(self, prompt_tokens: int, sampled_tokens: int, cost: float | None) -> None:
+        self.prompt_tokens += prompt_tokens
+        self.sampled_tokens += sampled_tokens
+        if prompt_tokens or sampled_tokens:
+            self.cost = None if cost is None or self.cost is None else self.cost + cost
+
+    def check(self, limits: Limits, times: Times, *, asked: bool = True) -> None:
+        """End the goal where a limit is reached, or can't be kept.
+
+        Args:
+            limits: of it.
+            times: that it took so far.
+            asked: whether a model was asked in its steps.
+
+        Raises:
+            Stop: with the reason.
+        """
+        tokens, seconds = self.prompt_tokens + self.sampled_tokens, times.env_seconds + times.agent_seconds
+        why = limits.reached(tokens, self.cost or 0.0, seconds)
+        if self.step and asked:
+            why = why or limits.unknown(tokens or None, self.cost if tokens else None, "the agent")
+        if why:
+            raise Stop(why)
 
 
 def view(state: State, console: Console, *, silent: bool) -> View:
@@ -128,7 +163,7 @@ class Lines(View):
     def stepped(self) -> None:
         """Say what was done and what came of it."""
         state = self.state
-        self._say(f"{state.step}/{state.max_steps}  {state.action}  {_page(state)}  {_cost(state)}")
+        self._say(f"{state.step}/{state.max_steps}  {state.action}  {_page(state)}  {spent(state)}")
         for label, text in (("error", state.error), ("guard", state.guard)):
             if text:
                 self._say(f"    {label}: {text}")
@@ -175,7 +210,7 @@ def panel(state: State) -> RenderableType:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     texts = {"goal": state.goal, "page": _page(state), "action": state.action, "error": state.error,
-             "guard": state.guard, "cost": _cost(state)}  # fmt: skip
+             "guard": state.guard, "cost": spent(state)}  # fmt: skip
     for label, text in texts.items():
         if text:
             table.add_row(label, Text(visible(text), style=STYLES.get(label, "")))
@@ -194,6 +229,8 @@ def _page(state: State) -> str:
     return f'{url} "{state.title}"' if state.title else url
 
 
-def _cost(state: State) -> str:
+def spent(state: State) -> str:
+    """Return what was used so far: tokens and money where they are known, and seconds."""
     tokens = f"{state.prompt_tokens}+{state.sampled_tokens} tokens, " if state.prompt_tokens else ""
-    return f"{tokens}{state.seconds:.1f} s"
+    money = f"${state.cost:.4f}, " if state.cost else ""
+    return f"{tokens}{money}{state.seconds:.1f} s"

@@ -7,7 +7,6 @@ happened to a checkpoint since it was written shows in the hashes that are writt
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import re
@@ -19,12 +18,12 @@ from typing import Any
 from safetensors import SafetensorError
 
 from selfsurf.agents.model_files import file_sha256
+from selfsurf.browser_env.record.room import FULL, NoRoom
 
 HASHES = "hashes.json"
 """Name of the file in a checkpoint that holds the SHA-256 of the others."""
 UNFINISHED = "unfinished"
 """Name of the folder in which a checkpoint is made, or removed."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _LEAST_ROOM = 2**20
 """Bytes; what torch's writer leaves when it fails for want of room is less."""
 _NAME = re.compile(r"^checkpoint-(\d+)$")
@@ -93,7 +92,7 @@ def note_hashes(folder: Path) -> None:
 
 def _is_full(folder: Path, error: Exception) -> bool:
     """Is a disk without room why writing failed? safetensors says so and removes its file, torch leaves what it had."""
-    told = getattr(error, "errno", None) in _FULL or any(f"(os error {number})" in str(error) for number in _FULL)
+    told = getattr(error, "errno", None) in FULL or any(f"(os error {number})" in str(error) for number in FULL)
     return told or shutil.disk_usage(folder).free < _LEAST_ROOM
 
 
@@ -109,10 +108,8 @@ def room_in(folder: Path) -> Iterator[None]:
     except (OSError, RuntimeError, SafetensorError) as error:  # torch's and safetensors' writers have their own
         if not _is_full(folder, error):
             raise
-        raise OSError(
-            f"There is no room left for {folder}. What stands there is whole: make room, then the same command with "
-            "--resume (resume=True) resumes from the last checkpoint."
-        ) from error
+        then = "the same command with --resume (resume=True) resumes from the last checkpoint."
+        raise NoRoom(folder, then) from error
 
 
 def publish(made: Path, target: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import json
 import shutil
@@ -17,6 +16,7 @@ from starlette.requests import Request
 from selfsurf.agents.model_files import file_sha256
 from selfsurf.browser_env.record.checked import CheckedEpisode
 from selfsurf.browser_env.record.episode import EpisodeError, write_atomically
+from selfsurf.browser_env.record.room import FULL
 from selfsurf.sdft.run.checkpoint_files import discard, publish
 from selfsurf.sdft.service.archive import EPISODE_NAME, ArchiveError, TooLarge, unpack
 from selfsurf.sdft.service.errors import Refused, missing
@@ -32,7 +32,6 @@ STALLED = 30.0
 """Seconds without a byte after which an upload's sender is taken for gone."""
 KEPT = 86_400.0
 """Seconds for which what has arrived of an upload is kept."""
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Uploads:

@@ -82,6 +82,8 @@ def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
         whole = [one for one in zip(episodes, verdicts, strict=True) if one[0].meta["redacted"] != "full"]
         solved = [recording_of(one) for one, said in whole if said and said.solved]
         usable = [recording for recording in solved if recording.steps]
+        if not usable and (writing := [str(one.folder) for one in episodes if one.being_written]):
+            raise EpisodeError(f"{', '.join(writing)} is still being recorded: end that first.")
         if not usable:
             outcomes = ", ".join(sorted({str(episode.meta["outcome"]) for episode in episodes}))
             raise EpisodeError(

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
 from selfsurf import agents
 from selfsurf.agents import SyncWebtask, Webtask
@@ -116,6 +117,25 @@ def test_without_await_step_by_step_on_the_same_page(tmp_path: Path, address: st
     assert [one.meta["outcome"] for one in ends] == ["stopped", "stopped"]
     assert [len(list(one.steps())) for one in ends] == [2, 1]
     assert next(ends[1].steps())["decision"]["roles"][1]["role"] == "verifier"
+
+
+class Mug(BaseModel):
+    price: float
+    currency: str
+
+
+def test_an_answer_is_parsed_into_the_model_that_is_asked_for(address: str, llm: Any) -> None:
+    right = 'Done.\nAction: {"finish":{"price":4,"currency":"euros"}}'
+    with SyncWebtask(screenshot=False) as webtask:
+        agent = webtask.create_agent(guards=False, **llm(PICK, DONE, ACCEPTED, right, ACCEPTED, DONE, ACCEPTED))
+        agent.navigate(address)
+        agent.select("the login button").click()
+        result = agent.execute("Say what the mug costs.", schema=Mug)
+        assert (result.completed, result.data, len(result.steps)) == (True, Mug(price=4, currency="euros"), 2)
+        later = agent.execute("Say what the mug costs.")
+        assert (later.completed, later.answer, later.data) == (True, "4 euros", None)
+        with pytest.raises(ValueError, match="The JSON schema is malformed"):
+            agent.execute("Say what the mug costs.", schema={"type": "mug"})
 
 
 def test_without_await_it_works_where_a_loop_is_running_as_in_a_notebook(address: str, llm: Any) -> None:

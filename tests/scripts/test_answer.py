@@ -348,7 +348,7 @@ def test_an_agent_whose_actions_are_dictionaries_can_wait(kept: KeptRun, command
     kept.bring(kept.question or {}, "Blue.")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
-    assert "stopped. \\u001b[31mred\nand Blue." in out, "what a page may have written moves no cursor"
+    assert "it is done: \\u001b[31mred\nand Blue." in out, "what a page may have written moves no cursor"
 
 
 @pytest.mark.slow

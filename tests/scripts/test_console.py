@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from selfsurf.scripts.terminal.console import quiet_libraries, show_error
+from selfsurf.scripts.terminal.console import progress, quiet_libraries, show_error, time_left
 
 
 @pytest.mark.slow
@@ -31,3 +31,28 @@ def test_libraries_do_not_speak_of_themselves() -> None:
         assert not logging.getLogger(name).isEnabledFor(logging.WARNING)
         assert logging.getLogger(name).isEnabledFor(logging.ERROR)
     assert not transformers.logging.is_progress_bar_enabled()
+
+
+@pytest.mark.parametrize(
+    ("done", "left", "seconds", "says"),
+    [
+        (0, 5, 10.0, ""),
+        (5, 0, 10.0, ""),
+        (2, 8, 10.0, ", about 40 s left"),
+        (10, 90, 80.0, ", about 12 min left"),
+        (1, 9, 1200.0, ", about 3.0 h left"),
+    ],
+)
+def test_the_time_left_is_told_by_the_pace_so_far(done: int, left: int, seconds: float, says: str) -> None:
+    assert time_left(done, left, seconds) == says
+
+
+def test_progress_without_a_terminal_tells_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("Episodes", 20) as update:
+        update(10)  # played by an earlier process: they say nothing of the pace
+        for done in (12, 20):
+            update(done, note="5 solved")
+    title, resumed, under_way, end = capsys.readouterr().err.splitlines()
+    assert (title, resumed) == ("Episodes ...", "Episodes: 10/20, 0 s")
+    assert under_way == "Episodes: 12/20, 0 s, about 0 s left 5 solved"
+    assert end == "Episodes: 20/20, 0 s 5 solved"

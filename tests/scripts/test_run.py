@@ -145,7 +145,7 @@ def test_an_own_policy_answers_a_goal_and_is_closed(run: Any, policies: str, tmp
         "--set", "guards=false",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("stopped. blue\nEpisode: ")
+    assert result.stdout.startswith("The agent says that it is done: blue\nNobody has judged it: selfsurf judge ")
     for shown in ("Opening the page", "1/10", '{"action": "finish", "answer": "blue"}', '"Shop"', "3+2 tokens"):
         assert shown in result.stderr
     assert (meta["outcome"], meta["model"]) == ("stopped", "own")
@@ -246,7 +246,7 @@ def test_the_tasks_reason_and_the_limit_that_it_does_not_set_are_said(
     task = f"{tmp_path}/shop.py:Shop?start_url={url}/"
     result, _, steps = run("--task", task, *script)
     assert len(steps) == 10
-    first, *more, _ = result.stdout.splitlines()
+    first, *more, _, _ = result.stdout.splitlines()
     limit = "The limit of 10 steps was reached, since the task sets no limit: --max-steps sets another."
     assert (first, more) == ("timeout.", ["Nothing is in the basket.", limit])
     shutil.rmtree(tmp_path / "episode")
