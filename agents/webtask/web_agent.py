@@ -19,6 +19,7 @@ from selfsurf.agents.webtask.playing import Playing, TaskResult
 from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Task
 from selfsurf.browser_env.observe.marks import draw
 from selfsurf.browser_env.record.episode import EpisodeWriter
+from selfsurf.browser_env.safety.network import permission_for
 
 T = TypeVar("T")
 
@@ -198,7 +199,7 @@ class WebAgent:
         if "waiting" in info:
             raise ActionError(f"A person is asked, and nobody brings the answer: {info['waiting']['text']}")
         if obs["last_error"]:
-            raise ActionError(obs["last_error"])
+            raise ActionError(obs["last_error"] + permission_for(obs["last_error"]))
         return obs
 
     async def wait(self, seconds: float) -> None:
