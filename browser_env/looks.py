@@ -12,8 +12,8 @@ from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Finish, parse_action
 from selfsurf.browser_env.errors import ActionError, EnvError
 from selfsurf.browser_env.observation import Observation
-from selfsurf.browser_env.observe.capture import View
-from selfsurf.browser_env.observe.find import Found, find_in
+from selfsurf.browser_env.observe.capture import Sought, View
+from selfsurf.browser_env.observe.find import NEAR, Found, find_in, suffices
 from selfsurf.browser_env.observe.marks import draw
 from selfsurf.browser_env.observe.observer import Observer
 from selfsurf.browser_env.observe.paged_scan import Scan, paged_scan
@@ -126,10 +126,14 @@ class Looks:
         if session is None or self.observation is None:
             raise EnvError("Call reset() before find().")
         async with deadline(self.settings.step_timeout, self.settings.hang_timeout, lambda: session):
-            view = await self._observer.whole(session)
+            for near in NEAR:
+                beside = None if near is None else near + around
+                view = await self._observer.whole(session, Sought(text.casefold(), beside, most, bool(self.vault)))
+                _, dom = self.vault.mask_split(view.elements, view.dom)
+                found = find_in(dom, text, around=around, most=most)
+                if suffices(dom, text, around=around, most=most):
+                    break
         self.foreign = {**self.foreign, **view.foreign}
-        _, dom = self.vault.mask_split(view.elements, view.dom)
-        found = find_in(dom, text, around=around, most=most)
         return tuple(Found(*self.vault.redact(list(one))) for one in found) if self.vault else found
 
     async def marked(self) -> Any:

@@ -20,6 +20,7 @@ from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observa
 from selfsurf.browser_env.goal.answer_form import AnswerForm
 from selfsurf.browser_env.observe.marks import draw
 from selfsurf.browser_env.record.episode import EpisodeWriter
+from selfsurf.browser_env.safety.network import permission_for
 
 T = TypeVar("T")
 
@@ -207,7 +208,7 @@ class WebAgent:
         if "waiting" in info:
             raise ActionError(f"A person is asked, and nobody brings the answer: {info['waiting']['text']}")
         if obs["last_error"]:
-            raise ActionError(obs["last_error"])
+            raise ActionError(obs["last_error"] + permission_for(obs["last_error"]))
         return obs
 
     async def wait(self, seconds: float) -> None:

@@ -29,6 +29,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Sought:
+    """A text that is looked for, so that the rest of the page may be left out (`page/branches.js`)."""
+
+    text: str
+    near: int | None
+    """How many neighbours of each element with the text are observed on each side; None for the whole page."""
+    most: int
+    """How many lines with the text are wanted."""
+    fields: bool
+    """Are all fields needed?"""
+
+
+@dataclass(frozen=True)
 class ViewOptions:
     """What an observation contains."""
 
@@ -42,6 +55,8 @@ class ViewOptions:
     count: Callable[[str], int] = len
     """How the outline's size is measured: characters, or a tokenizer's count."""
     limits: Limits = field(default_factory=Limits)
+    seek: Sought | None = None
+    """The text for which alone the page is observed; None to observe all."""
 
 
 @dataclass
@@ -86,10 +101,7 @@ async def capture(
     the same page.
     """
     start = time.monotonic()
-    what = {
-        "firstId": session.next_id, "stamp": options.stamp_ids, "origin": None, "screen": None,
-        "reach": options.reach, "limits": asdict(options.limits),
-    }  # fmt: skip
+    what = _asked(session, options, None, None)
     taken = _Capture(session, options, what, viewport, meanwhile or _nothing)
     view = await (taken.now() if settling is None else taken.settled(settling))
     view.screenshot = taken.pixels
@@ -249,6 +261,15 @@ class _Capture:
         return task
 
 
+def _asked(session: Session, options: ViewOptions, origin: Any, screen: Any) -> dict[str, Any]:
+    """Return the arguments of a pass."""
+    return {
+        "firstId": session.next_id, "stamp": options.stamp_ids, "origin": origin, "screen": screen,
+        "reach": options.reach, "limits": asdict(options.limits),
+        "seek": None if options.seek is None else asdict(options.seek),
+    }  # fmt: skip
+
+
 async def _nothing() -> None:
     return None
 
@@ -281,10 +302,7 @@ async def _unpacked(
     foreign: dict[int, ForeignFrame] = {} if at is None else {element["id"]: at for element in elements}
     shift = 1
     for position, depth, index, origin in raw["opaque"]:
-        asked = {
-            "firstId": session.next_id, "stamp": options.stamp_ids, "origin": origin, "screen": screen,
-            "reach": options.reach, "limits": asdict(options.limits),
-        }  # fmt: skip
+        asked = _asked(session, options, origin, screen)
         found = await _inside(tab, world, index, at, asked)
         if found is None:
             continue

@@ -13,6 +13,15 @@ AROUND = 1
 MOST = 20
 """Lines that are found at most."""
 
+NEAR = (4, 40, None)
+"""Neighbours that are observed besides `around`, until they suffice; None for the whole page."""
+
+_GAP = "\0"
+"""What stands for the parts of a page that were left out, and begins `_MORE` (`page/branches.js`)."""
+
+_MORE = "\0more"
+"""Stands for parts that may have the text."""
+
 
 class Found(NamedTuple):
     """A line of the page that has a text."""
@@ -58,6 +67,15 @@ def find_in(dom: str, text: str, *, around: int = AROUND, most: int = MOST) -> t
         if len(found) == most:
             break
     return tuple(found)
+
+
+def suffices(dom: str, text: str, *, around: int, most: int) -> bool:
+    """Whether `find_in` finds in the outline of a page's branches what it would find in that of the whole page."""
+    before, more, _ = dom.partition(_MORE)
+    if more and len(find_in(before, text, around=0, most=most)) < most:
+        return False
+    # A line's container is written in the same line if nothing else is in it.
+    return not any(_GAP in one.around for one in find_in(dom, text, around=around + 2, most=most))
 
 
 def as_outline(found: Sequence[Found], text: str) -> str:

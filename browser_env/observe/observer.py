@@ -8,7 +8,7 @@ from typing import Any
 
 from selfsurf.browser_env.act.settle import Hint, Settling
 from selfsurf.browser_env.errors import TaskHangs
-from selfsurf.browser_env.observe.capture import View, ViewOptions, capture
+from selfsurf.browser_env.observe.capture import Sought, View, ViewOptions, capture
 from selfsurf.browser_env.observe.delta import make_delta
 from selfsurf.browser_env.safety.masking import mask, secret_boxes
 from selfsurf.browser_env.safety.secrets import Vault
@@ -76,9 +76,14 @@ class Observer:
         """Observe the page as it is, with a screenshot, without waiting."""
         return await self._see(session, replace(self._settings.view, screenshot=True, stamp_ids=False))
 
-    async def whole(self, session: Session) -> View:
-        """Observe all of the page as it is, however long, without a screenshot and without waiting."""
-        options = replace(self._settings.view, screenshot=False, stamp_ids=False, reach=None, budget=None)
+    async def whole(self, session: Session, seek: Sought | None = None) -> View:
+        """Observe all of the page as it is, however long, without a screenshot and without waiting.
+
+        Args:
+            session: whose active tab.
+            seek: the text for which alone it is observed; None for all of it.
+        """
+        options = replace(self._settings.view, screenshot=False, stamp_ids=False, reach=None, budget=None, seek=seek)
         return await self._see(session, options)
 
     async def _see(

@@ -116,19 +116,23 @@ function textBesideList(el) {
   return squeeze(out);
 }
 
-// The labels of a control, or of a custom element that takes part in forms. `labels` walks the whole tree for each
-// control, so it is read only where there may be a label.
+// The labels of a control, or of a custom element that takes part in forms, in the page's order. `labels` walks the whole
+// tree for each control, so those of all controls are looked up at once, and known while this script runs.
+const labelMaps = new Map();
 function labelsOf(el) {
-  const around = closestTo(el, 'label');
-  const id = attributeOf(el, 'id');
-  if (!around && !(id && hasLabels(treeOf(el)))) return [];
-  if (el.labels) return Array.from(el.labels);
-  if (!el.localName.includes('-')) return [];
-  const apart = id ? Array.from(treeOf(el).querySelectorAll(`label[for="${CSS.escape(id)}"]`)) : [];
-  return [...(around ? [around] : []), ...apart].filter((label, i, all) => label.control === el && all.indexOf(label) === i);
+  const tree = treeOf(el);
+  if (!labelMaps.size) Promise.resolve().then(() => labelMaps.clear());
+  if (!labelMaps.has(tree)) labelMaps.set(tree, labelMapOf(tree));
+  return labelMaps.get(tree).get(el) || [];
 }
-
-const hasLabels = (tree) => typeOf(tree) === 9 ? DOC.getElementsByTagName(tree, 'label').length > 0 : tree.querySelector?.('label') != null;
+function labelMapOf(tree) {
+  const out = new Map();
+  for (const label of typeOf(tree) === 9 ? DOC.querySelectorAll(tree, 'label') : tree.querySelectorAll?.('label') || []) {
+    const control = label.control;
+    if (control && !out.get(control)?.push(label)) out.set(control, [label]);
+  }
+  return out;
+}
 
 function labelText(el) {
   const seen = {elements: new Set([el]), length: 0};

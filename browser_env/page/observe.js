@@ -9,7 +9,8 @@ const DEEP = 'a[href], button, input, select, textarea, summary, [role=button], 
 // `reach`: how many viewport heights above and below the viewport are observed; null for the whole page.
 // `origin`, `screen`: for a frame of another origin, its offset in the top frame and the top frame's size.
 // `limits`: the most characters of a text's line, of all text, of the title and of an address.
-function pass({firstId, stamp, origin, screen, reach, limits}) {
+// `seek`: what only the branches are walked for (`branches`); null for all.
+function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   beginIds(firstId);
   const miss = missed();
   const readIn = readBack();
@@ -28,6 +29,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
   const root = DOC.scrollingElement(document) || DOC.documentElement(document);
   const band = reach === null || !root || root.scrollHeight <= height * (1 + reach) ? Infinity : height * reach;
   const kept = band === Infinity ? null : keepVisible();
+  const sought = seek ? branches(seek) : null;
   const probed = new Map();
   const drawings = new Map();
   let text = '';
@@ -297,6 +299,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     if (visible && quiet === UNSEEN) quiet = false;
     const inline = display === 'inline';
     const block = !inline && !contents && !display.startsWith('inline');
+    if (block && isLeftOut(el, style, at, depth)) return 0;
     const hand = style.cursor !== pointer && HANDS.test(style.cursor);
     const svgChild = tag !== 'svg' && el.namespaceURI === SVG;
     const role = roleOf(el);
@@ -389,6 +392,18 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     return 0;
   }
 
+  // Where only branches are walked: a block in which nothing is sought, and that is not in view, leaves a gap.
+  function isLeftOut(el, style, at, depth) {
+    if (!sought || sought.has(el) || style.contentVisibility === 'hidden' || FRAMES.has(tagOf(el))) return false;
+    if (!ends.first(el) && !rootOf(el) && !/\S/.test(textOf(el)) || distanceOf(rectOf(el), at) === 0) return false;
+    flush(depth);
+    const place = sought.stopped ? placeOf(el, sought.stopped) : Node.DOCUMENT_POSITION_FOLLOWING;
+    const gap = place & Node.DOCUMENT_POSITION_FOLLOWING && !(place & Node.DOCUMENT_POSITION_DISCONNECTED) ? GAP : MORE;
+    const last = lines[lines.length - 1];
+    if (!last || last[1] !== gap || last[0] !== depth) lines.push([depth, gap, -1, 0]);
+    return true;
+  }
+
   // Does its name say what is in it? One that the page gives it (aria-label) need not. The plain case costs no styles.
   function saysAll(name, el, role, source) {
     if (name === '') return false;
@@ -434,6 +449,7 @@ function pass({firstId, stamp, origin, screen, reach, limits}) {
     const rect = rectOf(form);
     if (kept && rect.height && rect.top * at.sy + at.y > height + band && !kept.has(form)) { cut = true; return BELOW; }
     const block = !style.display.startsWith('inline') && style.display !== 'contents';
+    if (block && isLeftOut(form, style, at, depth)) return 0;
     const shown = style.visibility === 'visible' && !quiet && attributeOf(form, 'role') === null && (rect.width || rect.height);
     if (block) words.push('\n');
     if (block || shown) flush(depth);

@@ -19,6 +19,10 @@ _READ = (
 )
 
 
+MODEL = " The user gives one with --agent, or complete= in Python."
+POLICY = " The user gives one with --agent, or decide= in Python."
+
+
 async def asked(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function or a coroutine function. A function runs in a thread: a model takes seconds.
 
@@ -41,7 +45,7 @@ async def read_into(complete: Complete | None, instruction: str, page: str, mode
         ProviderError: there is no model, or its reply doesn't fit.
     """
     if complete is None:
-        raise ProviderError("invalid_arguments", "Nothing can be extracted here: this provider was given no model.")
+        raise ProviderError("invalid_arguments", f"Nothing can be extracted here: there is no model.{MODEL}")
     schema: Mapping[str, Any] = model.model_json_schema()
     question = f"Read this: {instruction}\n\nSchema: {json.dumps(schema, ensure_ascii=False)}\n\nPage:\n{page}"
     messages = [{"role": "system", "text": _READ}, {"role": "user", "text": question}]
@@ -70,6 +74,6 @@ def needed(decide: Decide | None) -> Decide:
         raise ProviderError(
             "invalid_arguments",
             "Words can't be carried out here, since this provider was given no policy: give an action instead, on an "
-            "element that browser.observe shows.",
+            f"element that browser.observe shows.{POLICY}",
         )
     return decide

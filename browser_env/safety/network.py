@@ -197,3 +197,14 @@ def host_and_port(url: str) -> tuple[str, int | None]:
     except ValueError:
         return "", None
     return clean_host(host) if host else "", port or {"http": 80, "ws": 80, "https": 443, "wss": 443}.get(parts.scheme)
+
+
+def permission_for(message: str) -> str:
+    """Return how the user permits what a refusal names, as a sentence to append; empty for any other message."""
+    kept_out = re.search(rf"(\S+) was not opened: (?:{PRIVATE}|{NOT_ALLOWED})\.", message)
+    if kept_out:
+        host = host_and_port(kept_out[1])[0]
+        return f' The user of this browser permits it with --allowed {host}, or Safety(allowed=("{host}",)) in Python.'
+    if "may be uploaded here;" in message or "may not be uploaded;" in message:
+        return " On the command line that is --upload-from FOLDER."
+    return ""

@@ -31,6 +31,7 @@ _PARTS = (
     "shapes",
     "written",
     "observe",
+    "branches",
     "act",
     "readback",
     "press",

@@ -276,6 +276,17 @@ def test_what_cannot_be_found_or_done(address: str, llm: Any) -> None:
     asyncio.run(main())
 
 
+def test_a_refused_address_names_what_permits_it(address: str, llm: Any) -> None:
+    async def main() -> None:
+        async with Webtask(screenshot=False) as webtask:
+            agent = await webtask.create_agent(**llm())
+            await agent.navigate("data:text/html,<p>Start")
+            with pytest.raises(ActionError, match=r'private network\..* Safety\(allowed=\("127\.0\.0\.1",\)\)'):
+                await agent.navigate(address)
+
+    asyncio.run(main())
+
+
 def test_who_stops_waiting_is_not_kept_by_the_model(tmp_path: Path, address: str) -> None:
     asked, may_answer = threading.Event(), threading.Event()
 

@@ -29,8 +29,10 @@ from selfsurf.browser_env.router.calls import (
 )
 from selfsurf.browser_env.router.evidence import Sight, collect
 from selfsurf.browser_env.router.provider import Complete, Decide, Provider, ProviderError
+from selfsurf.browser_env.router.providers.whole_calls import WholeCalls
 from selfsurf.browser_env.router.words import asked, needed, read_into
 from selfsurf.browser_env.safety.masking import secret_boxes
+from selfsurf.browser_env.safety.network import permission_for
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.browser_env.text import visible
 
@@ -38,10 +40,6 @@ T = TypeVar("T")
 
 _LATE = ("no answer within", "did not answer for")
 """In the environment's own words for what is a timeout here."""
-
-
-HURRY = 0.2
-"""Seconds between two attempts to end a cancelled call sooner."""
 
 
 class EnvironmentProvider(Provider):
@@ -61,8 +59,7 @@ class EnvironmentProvider(Provider):
         self._env = env
         self._own = env is None
         self._ready = False
-        self._cut_off: asyncio.Future[Any] | None = None
-        """What goes on of a call that was cancelled."""
+        self._calls = WholeCalls()
         self._decide = decide
         self._complete = complete
 
@@ -88,35 +85,21 @@ class EnvironmentProvider(Provider):
         if not self._ready:
             if self._own:
                 try:
-                    await self._whole(self._env.reset())
+                    await self._calls.run(self._env.reset())
                 except EnvError as error:
                     raise ProviderError("unavailable", str(error)) from error
             self._ready = True
         return self._env
 
-    async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do the work, and to its end if the call is cancelled: a step that ends in the middle costs the page."""
-        self._cut_off = asyncio.ensure_future(work)
-        self._cut_off.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-        try:
-            result: T = await asyncio.shield(self._cut_off)
-        except asyncio.CancelledError:
-            raise  # the next call waits for it
-        except BaseException:
-            self._cut_off = None
-            raise
-        self._cut_off = None
-        return result
-
     async def _ended(self, env: AsyncBrowserEnv) -> bool:
-        """Wait until a call that was cancelled is over, which is hurried. Returns whether its page was lost."""
-        if (work := self._cut_off) is None:
-            return False
-        while not work.done():
+        """Wait until a call that was cancelled is over. Returns whether its page was lost."""
+
+        async def hurry() -> None:
             if env.core.session is not None:
                 await on_loop(env.core.session.active.hurry())
-            await asyncio.wait({work}, timeout=HURRY)
-        self._cut_off = None
+
+        if (work := await self._calls.ended(hurry)) is None:
+            return False
         error = None if work.cancelled() else work.exception()
         return work.cancelled() or (isinstance(error, ProviderError) and error.failure.type == "crashed")
 
@@ -218,12 +201,11 @@ class EnvironmentProvider(Provider):
         if self._env is not None:
             env = await self._started()
             if url:
-                await self._whole(env.step(Navigate(url=url)))
+                await self._calls.run(env.step(Navigate(url=url)))
 
     async def close(self) -> None:
         """As `Provider.close`."""
-        if self._cut_off is not None:
-            self._cut_off.cancel()
+        self._calls.cancel()
         if self._own and self._env is not None:
             await self._env.close()
             self._env, self._ready = None, False
@@ -235,7 +217,7 @@ class EnvironmentProvider(Provider):
             ProviderError: it could not be carried out.
         """
         env = await self._started()
-        return await self._whole(self._stepped(env, action))
+        return await self._calls.run(self._stepped(env, action))
 
     async def _stepped(self, env: AsyncBrowserEnv, action: Action) -> Observation:
         self.last = observation, _, terminated, truncated, info = await env.step(action)
@@ -251,7 +233,8 @@ class EnvironmentProvider(Provider):
             id = getattr(action, "id", None)
             over, kind = terminated or truncated, env.core.failed_as or "unknown"
             nodes = () if id is None else (id,)
-            raise ProviderError(kind, observation["last_error"], retryable=False if over else None, nodes=nodes)
+            why = observation["last_error"] + permission_for(observation["last_error"])
+            raise ProviderError(kind, why, retryable=False if over else None, nodes=nodes)
         return observation
 
     async def _look(self) -> Observation:
@@ -275,7 +258,7 @@ class EnvironmentProvider(Provider):
             return await on_loop(work)
 
         try:
-            return await self._whole(look())
+            return await self._calls.run(look())
         except EnvError as error:
             self._ready = not self._own
             why = str(error)

@@ -44,9 +44,11 @@ from selfsurf.browser_env.router.providers.stagehand_actions import (
     outlined,
     suggested,
 )
-from selfsurf.browser_env.router.words import asked, bare_json
+from selfsurf.browser_env.router.providers.whole_calls import WholeCalls
+from selfsurf.browser_env.router.words import MODEL, asked, bare_json
 from selfsurf.browser_env.safety.access import WEBRTC_SWITCH, AccessGuard
 from selfsurf.browser_env.safety.masking import boxes_in_process
+from selfsurf.browser_env.safety.network import permission_for
 from selfsurf.browser_env.safety.policy import Safety
 from selfsurf.browser_env.session.browsers import find_browser
 from selfsurf.browser_env.text import one_line
@@ -101,6 +103,9 @@ class StagehandProvider(Provider):
         self._paths: dict[int, str] = {}
         self._process: psutil.Process | None = None
         """The browser, which would outlive us."""
+        self._calls = WholeCalls()
+        self._asking: asyncio.Future[Any] | None = None
+        """Our model's answer that is waited for."""
         self._unanswered: ProviderError | None = None
         """Why our model did not answer in the call under way."""
 
@@ -145,13 +150,19 @@ class StagehandProvider(Provider):
 
     async def close(self) -> None:
         """As `Provider.close`."""
+        self._calls.cancel()
         await on_loop(self._close())
 
     async def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Do work on the loop; what Stagehand raises becomes a failure."""
+        """Do work on the loop, once a call that was cancelled is over; what Stagehand raises becomes a failure."""
+        try:
+            await self._calls.ended(lambda: on_loop(self._hurry()))
+        except BaseException:
+            work.close()
+            raise
         self._unanswered = None
         try:
-            return await on_loop(work)
+            return await self._calls.run(on_loop(work))
         except Exception as error:
             if self._unanswered is not None:
                 raise self._unanswered from error
@@ -163,6 +174,11 @@ class StagehandProvider(Provider):
             if "timed out" in text.lower() or "timeout" in text.lower():
                 raise ProviderError("timeout", f"{text}.") from error
             raise ProviderError("unknown", f"{text}.") from error
+
+    async def _hurry(self) -> None:
+        """Have a call that nobody wants any more wait for our model no longer."""
+        if self._asking is not None:
+            self._asking.cancel()
 
     async def _is_gone(self, text: str) -> bool:
         """Has the browser ended? Where the connection was closed, it may be about to."""
@@ -199,8 +215,10 @@ class StagehandProvider(Provider):
             if self._process is not None:
                 _running.add(self._process)
             self._stagehand = await Stagehand.create(browser=browser, model=self._generate, logging={"level": "off"})
-        except Exception as error:
+        except BaseException as error:
             await self._close()
+            if not isinstance(error, Exception):  # cancelled
+                raise
             raise ProviderError("unavailable", f"Stagehand could not be started: {short(error)}.") from error
         return self._stagehand
 
@@ -217,7 +235,8 @@ class StagehandProvider(Provider):
         if self._guard.proxy is not None and url.startswith(("http:", "https:")):
             why = await self._guard.proxy.refusal_of(url)
             if why:
-                raise ProviderError("refused", f"{url} was not opened: {why}.")
+                message = f"{url} was not opened: {why}."
+                raise ProviderError("refused", message + permission_for(message))
         if not url.startswith(("http:", "https:", "about:", "data:")):
             raise ProviderError("refused", f"{url!r} is not an address that can be opened here.")
         self._paths.clear()
@@ -275,7 +294,7 @@ class StagehandProvider(Provider):
 
     def _needed(self) -> None:
         if self._complete is None:
-            raise ProviderError("invalid_arguments", "Words can't be understood here: Stagehand was given no model.")
+            raise ProviderError("invalid_arguments", f"Words can't be understood here: there is no model.{MODEL}")
 
     async def _generate(self, params: Any) -> Any:
         """Answer one of Stagehand's prompts by our model."""
@@ -305,11 +324,17 @@ class StagehandProvider(Provider):
     async def _asked(self, messages: Sequence[Any], schema: Any) -> str:
         """Ask our model, and keep what it raises: Stagehand says of it that nothing was found."""
         assert self._complete is not None
+        self._asking = asking = asyncio.ensure_future(asked(self._complete, messages, schema))
         try:
-            return str(await asked(self._complete, messages, schema))
+            await asyncio.wait({asking})
+            if asking.cancelled():  # by `_hurry`
+                raise ProviderError("model", "The call was cancelled before the model had answered.")
+            return str(asking.result())
         except ProviderError as error:
             self._unanswered = error
             raise
+        finally:
+            asking.cancel()
 
     async def _evidence(self, *, failed: bool, nodes: Sequence[Any], screenshot: bool) -> Evidence:
         page = await self._page()
@@ -341,7 +366,7 @@ class StagehandProvider(Provider):
             with contextlib.suppress(Exception):  # it is gone already
                 async with asyncio.timeout(5):
                     await way()
-        process, self._process = self._process, None
+        process, self._process = self._process or (_process_of(self._port) if self._port else None), None
         if process is not None:
             _end(process)
 

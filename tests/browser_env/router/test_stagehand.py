@@ -2,15 +2,20 @@
 
 import asyncio
 import contextlib
+import subprocess
+import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from selfsurf.browser_env import Safety
-from selfsurf.browser_env.router.calls import ActArguments
+from selfsurf.browser_env.router.calls import ActArguments, NavigateArguments
 from selfsurf.browser_env.router.provider import ProviderError
+from selfsurf.browser_env.router.providers import stagehand
 from selfsurf.browser_env.router.providers.stagehand import StagehandProvider
 from selfsurf.browser_env.safety.access import AccessGuard
+from tests.processes import until
 
 
 class Page:
@@ -89,3 +94,65 @@ def test_that_our_model_does_not_answer_is_said_in_the_place_of_what_stagehand_m
     with pytest.raises(ProviderError, match="nobody is there") as caught:
         asyncio.run(provider.act(ActArguments(instruction="press Go")))
     assert caught.value.failure.type == "model"
+
+
+def test_a_cancelled_call_ends_before_the_next_begins_and_waits_for_no_model(opened):
+    provider, page = opened
+    provider._guard = AccessGuard(Safety(), None, {}, guarded=False)
+    asked, told = threading.Event(), []
+
+    async def never(messages, schema):
+        asked.set()
+        await asyncio.Event().wait()
+
+    async def act(instruction, **options):
+        try:
+            await provider._asked([], None)
+        except ProviderError:
+            told.append("no answer")
+        await asyncio.sleep(0.3)
+        told.append(f"done at {page.at}")
+        return SimpleNamespace(data=SimpleNamespace(success=False, message="No action found"))
+
+    async def play():
+        call = asyncio.ensure_future(provider.act(ActArguments(instruction="press Go")))
+        assert await asyncio.to_thread(asked.wait, 60)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await provider.navigate(NavigateArguments(url="data:text/html,Next"))
+        return told
+
+    provider._complete, provider._stagehand.act = never, act
+    assert asyncio.run(asyncio.wait_for(play(), 60)) == ["no answer", "done at about:blank"]
+    assert page.at == "data:text/html,Next"
+
+
+def test_a_start_that_is_cancelled_leaves_no_browser(monkeypatch):
+    begun = threading.Event()
+
+    def start(port):
+        program = [sys.executable, "-c", "import time; time.sleep(600)", f"--remote-debugging-port={port}"]
+        started.append(subprocess.Popen(program))
+        assert until(lambda: stagehand._process_of(port) is not None)
+        begun.set()
+
+    async def launch(port, **options):
+        await asyncio.to_thread(start, port)
+        await asyncio.Event().wait()
+
+    started = []
+    package = SimpleNamespace(Stagehand=None, local_browser=SimpleNamespace(launch=launch))
+    monkeypatch.setitem(sys.modules, "stagehand", package)
+    provider = StagehandProvider(executable=sys.executable)
+
+    async def play():
+        call = asyncio.ensure_future(provider.url())
+        assert await asyncio.to_thread(begun.wait, 60)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await provider.close()
+
+    asyncio.run(play())
+    assert until(lambda: started[0].poll() is not None), "it ended with the provider"

@@ -106,6 +106,39 @@ def test_an_mcp_client_lists_and_calls_them(tmp_path):
     assert json.loads((attempts.parent / "summary.json").read_text())["decision"] == "stopped"
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+def test_what_an_mcp_client_is_refused_names_the_option_that_permits_it(loopback, allowed):
+    mcp = pytest.importorskip("mcp")
+    stdio = pytest.importorskip("mcp.client.stdio")
+    url = loopback(lambda request: b"<title>Here</title>").url
+    command = ["-m", "selfsurf.scripts.cli", "mcp", *["--allowed", "127.0.0.1"] * allowed]
+
+    async def play():
+        server = stdio.StdioServerParameters(command=sys.executable, args=command)
+        async with stdio.stdio_client(server) as streams, mcp.ClientSession(*streams) as client:
+            await client.initialize()
+
+            async def said(name, arguments):
+                return json.loads((await client.call_tool(name, arguments)).content[0].text)
+
+            answer = await said("browser_navigate", {"url": url})
+            if allowed:
+                assert answer["title"] == "Here"
+                return
+            assert answer["error"]["type"] == "refused"
+            assert "private network. " in answer["error"]["message"]
+            assert "--allowed 127.0.0.1" in answer["error"]["message"]
+            await said("browser_navigate", {"url": "data:text/html,<input type=file>"})
+            upload = {"action": {"action": "upload", "id": 1, "files": ["a.txt"]}}
+            assert "--upload-from FOLDER" in (await said("browser_act", upload))["error"]["message"]
+            assert "--agent" in (await said("browser_act", {"instruction": "press it"}))["error"]["message"]
+            schema = {"type": "object", "properties": {"title": {"type": "string"}}}
+            read = await said("browser_extract", {"instruction": "the title", "schema": schema})
+            assert "--agent" in read["error"]["message"]
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
 BROKEN = """
 from selfsurf.browser_env.router.calls import ActResult, NavigateResult
 from selfsurf.browser_env.router.provider import Provider, ProviderError

@@ -1,0 +1,143 @@
+"""A text is found in the branches of a page that may have it, with the same result as in the whole page."""
+
+import contextlib
+import random
+
+import gymnasium
+import pytest
+
+from selfsurf.browser_env import Safety, looks
+from tests.few import few
+
+WORDS = ["Mug", "blue", "Pan", "order", "4711", "Straße", "käse", "Σίσυφος", "12", "19", "teapot", "mugs", "Lid"]
+STYLES = [
+    "", "", "", "display:flex", "display:none", "visibility:hidden", "display:contents", "display:inline-block",
+    "float:left;width:16px;height:16px;background:#123456", "overflow:auto;height:60px", "content-visibility:hidden",
+    "text-transform:uppercase", "position:absolute;top:0;left:0", "cursor:pointer", "height:0;overflow:hidden",
+]  # fmt: skip
+
+STYLE = "<style>.told::before { content: 'Mug ' }</style>"  # in each tree: within one pass a class has it, or hasn't
+
+
+class Page:
+    """A page of random parts, the more so the deeper."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.ids = 0
+
+    def text(self):
+        chosen = " ".join(self.random.choice(WORDS) for _ in range(self.random.randint(1, 3)))
+        if self.random.random() < 0.2:  # a word in two parts, with something hidden between them perhaps
+            at = self.random.randint(1, len(chosen))
+            between = self.random.choice(["", "<i hidden>Lid</i>", "<br>", "<script>1</script>", "&shy;"])
+            chosen = f"<b>{chosen[:at]}</b>{between}{chosen[at:]}"
+        return chosen
+
+    def plain(self):
+        return " ".join(self.random.choice(WORDS) for _ in range(self.random.randint(1, 2)))
+
+    def id(self):
+        self.ids += 1
+        return f"e{self.ids}"
+
+    def some(self, depth, least=1, most=4):
+        return "".join(self.part(depth - 1) for _ in range(self.random.randint(least, most)))
+
+    def part(self, depth):
+        one, two = self.id(), self.id()
+        style = self.random.choice(STYLES)
+        leaves = [
+            lambda: f"<p style='{style}'>{self.text()}</p>",
+            lambda: self.text() + " ",
+            lambda: f"<div style='{style}'></div>",
+            lambda: (
+                f"<label for={one} style='{style}'>{self.text()}</label><div>-</div><input id={one} value='{self.plain()}'>"
+            ),
+            lambda: f"<label>{self.text()}<input type=checkbox></label>",
+            lambda: f"<input id={one} type=checkbox hidden><label for={one}>{self.text()}</label>",
+            lambda: (
+                f"<span id={one}>{self.text()}</span><div><p>x</p><button aria-labelledby={one}>{self.text()}</button></div>"
+            ),
+            lambda: f"<input placeholder='{self.plain()}' aria-describedby={one}><p id={one} hidden>{self.text()}</p>",
+            lambda: f"<select><option>{self.plain()}<optgroup label='{self.plain()}'><option>{self.plain()}</select>",
+            lambda: f"<input list={one}><datalist id={one}><option>{self.plain()}</datalist>",
+            lambda: f"<a href=# title='{self.plain()}'>{self.text()}</a> <button>{self.text()}</button>",
+            lambda: f"<img alt='{self.plain()}' width=9 height=9>",
+            lambda: (
+                f"<img usemap=#{two} width=50 height=50 alt=x><map name={two}><area href=# coords=0,0,9,9 alt='{self.plain()}'></map>"
+            ),
+            lambda: f"<h{self.random.randint(1, 6)}>{self.text()}</h1>",
+            lambda: f"<textarea>{self.plain()}\n{self.plain()}</textarea><progress value=0.19></progress>",
+            lambda: (
+                f"<svg width=60 height=60><text y=20 onclick=''>{self.plain()}</text><rect width=19 height=12 onclick=''/></svg>"
+            ),
+            lambda: f"<p class=told>{self.text()}</p>",
+            lambda: f"<div contenteditable>{self.text()}</div>",
+        ]
+        if depth <= 0 or self.random.random() < 0.3:
+            return self.random.choice(leaves)()
+        boxes = [
+            lambda: f"<div style='{style}'>{self.some(depth)}</div>",
+            lambda: f"<div style='{style}'>{self.some(depth)}</div>",
+            lambda: f"<ul>{''.join(f'<li>{self.some(depth, most=2)}</li>' for _ in range(self.random.randint(1, 5)))}</ul>",
+            lambda: "<table>" + "".join(
+                f"<tr><td>{self.text()}<td><a href=#>{self.text()}</a><td>{self.some(depth, most=2)}" for _ in range(6)
+            ) + "</table>",
+            lambda: f"<a href=#><div>{self.some(depth)}</div></a>",
+            lambda: f"<fieldset><legend>{self.text()}</legend>{self.some(depth)}</fieldset>",
+            lambda: f"<form><input name=firstElementChild><input name=localName>{self.some(depth)}</form>",
+            lambda: f"<details {self.random.choice(['', 'open'])}><summary>{self.text()}</summary>{self.some(depth)}</details>",
+            lambda: f"<section aria-label='{self.plain()}'>{self.some(depth)}</section>",
+            lambda: f"<div><template shadowrootmode={self.random.choice(['open', 'closed'])}>{STYLE}<p>{self.text()}</p><slot></slot>"
+            f"<p>{self.text()}</p></template>{self.some(depth)}</div>",
+            lambda: f"<iframe height=200 srcdoc=\"{STYLE}{self.some(depth).replace(chr(34), '&quot;')}\"></iframe>",
+            lambda: f"<div onclick='1' style='{style}'>{self.some(depth)}</div>",
+        ]  # fmt: skip
+        return self.random.choice(boxes)()
+
+    def html(self):
+        parts = "".join(self.part(4) for _ in range(14))
+        return (
+            f"<!doctype html><meta charset=utf-8><title>Page</title>{STYLE}<div style='height:1500px'>top</div>{parts}"
+        )
+
+    def query(self):
+        text = " ".join(self.random.choice(WORDS) for _ in range(self.random.randint(1, 2)))
+        start = self.random.randint(0, 1)
+        return self.random.choice([text, text.upper(), text[start:], text[: max(2, len(text) - start)], f'"{text}'])
+
+
+@pytest.fixture(scope="module")
+def env():
+    env = gymnasium.make("Browser-v0", start_url="about:blank", screenshot=False)
+    env.reset(seed=0)
+    yield env
+    env.close()
+
+
+@pytest.mark.parametrize("seed", few(8, range(40)))
+def test_the_branches_have_what_the_whole_page_has(env, loopback, monkeypatch, seed):
+    page = Page(seed)
+    html = page.html().encode()
+    env.reset(options={"start_url": loopback(lambda request: html).url})
+    found = 0
+    for number in range(20):
+        text, around, most = page.query(), page.random.choice([0, 1, 1, 4]), page.random.choice([1, 3, 20, 20])
+        with monkeypatch.context() as patched:
+            patched.setattr(looks, "NEAR", (None,))
+            whole = env.unwrapped.find(text, around=around, most=most)
+        assert env.unwrapped.find(text, around=around, most=most) == whole, (seed, number, text, around, most)
+        found += len(whole)
+    assert found > 20
+
+
+def test_a_secret_that_fields_hold_jointly_is_masked_in_the_branches(loopback):
+    rows = "".join(f"<p>Row {i} <button>Buy</button></p>" for i in range(300))
+    page = f"{rows}<input aria-label=First value=12345>{rows}<input aria-label=Second value=6789>{rows}".encode()
+    safety = Safety(allowed=("127.0.0.1",), secrets={"pin": "123456789"})
+    with contextlib.closing(gymnasium.make("Browser-v0", screenshot=False, safety=safety)) as env:
+        env.reset(seed=0, options={"start_url": loopback(lambda request: page).url})
+        for name in ("First", "Second"):
+            (found,) = env.unwrapped.find(name)
+            assert 'value="<secret:pin>"' in found.line
