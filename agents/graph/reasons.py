@@ -13,18 +13,26 @@ class TerminalReason(StrEnum):
     LOOP_STUCK = "loop_stuck"
     BUDGET_EXHAUSTED = "budget_exhausted"
 
-    @property
-    def type(self) -> str:
-        """`success`, `failure` or `limit`."""
-        return {"goal_satisfied": "success", "goal_failed": "failure"}.get(self.value, "limit")
-
 
 _LIMITS = (TerminalReason.LOOP_STUCK, TerminalReason.BUDGET_EXHAUSTED)
+
+_TYPES: dict[str, str] = {
+    TerminalReason.GOAL_SATISFIED: "success", TerminalReason.GOAL_FAILED: "failure",
+    TerminalReason.LOOP_STUCK: "limit", TerminalReason.BUDGET_EXHAUSTED: "limit",
+}  # fmt: skip
 
 _OF_OUTCOME = {
     "solved": TerminalReason.GOAL_SATISFIED, "failed": TerminalReason.GOAL_FAILED,
     "infeasible": TerminalReason.GOAL_FAILED, "timeout": TerminalReason.BUDGET_EXHAUSTED,
 }  # fmt: skip
+
+
+def terminal_fields(reason: str) -> dict[str, str]:
+    """Return `terminal_reason` and `terminal_type` as records hold them.
+
+    The type is `success`, `failure` or `limit`; it is empty where the reason is none of the four.
+    """
+    return {"terminal_reason": reason, "terminal_type": _TYPES.get(reason, "")}
 
 
 def normalized(outcome: str, claim: str = "") -> TerminalReason | None:

@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from selfsurf.agents.graph.reasons import terminal_fields
 from selfsurf.agents.graph.state import GraphState
 from selfsurf.browser_env.safety.secrets import redact_known
 from selfsurf.browser_env.text import well_formed
@@ -85,7 +86,7 @@ class Trace:
         """Close the records."""
         record: dict[str, Any] = {
             "session": self.session, "summary": True, "time": round(time.time(), 3), "outcome": outcome,
-            "terminal_reason": reason, "terminal_detail": state["terminal_detail"], "steps": state["step"],
+            **terminal_fields(reason), "terminal_detail": state["terminal_detail"], "steps": state["step"],
             "nodes": dict(self._nodes), "spent": state["spent"], "counters": state["counters"],
             "progress": state["progress"], "intents": state["intent_history"], "tab_events": state["tab_events"],
         }  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from selfsurf.agents.agent import Decision
+from selfsurf.agents.graph.reasons import terminal_fields
 from selfsurf.browser_env import Info, Observation, Outcome
 
 _CLAIM = '{"action": "finish"'
@@ -162,6 +163,11 @@ class Result:
         """The infrastructure failed it, whatever was tried: it says nothing about the agent."""
         return self.outcome == Outcome.ENV_ERROR
 
+    @property
+    def terminal(self) -> dict[str, str]:
+        """Its `terminal_reason` and `terminal_type`, as records hold them."""
+        return terminal_fields(self.terminal_reason)
+
     def add(self, step: Step, *, keep: bool) -> None:
         """Count a step, and keep it if wanted."""
         self.length += 1
@@ -201,7 +207,7 @@ class Result:
 
     def notes(self) -> dict[str, str]:
         """Return what an episode's record says of its end besides the outcome."""
-        notes = {"terminal_reason": self.terminal_reason, "traceback": self.traceback}
+        notes = {**self.terminal, "traceback": self.traceback}
         return {name: text for name, text in notes.items() if text}
 
     def end(self, outcome: str, *, trainable: bool, detail: str = "") -> Result:

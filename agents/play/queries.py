@@ -7,12 +7,17 @@ from dataclasses import asdict
 from typing import Any
 
 from selfsurf.agents.agent import Query
-from selfsurf.agents.graph.reasons import normalized
+from selfsurf.agents.graph.reasons import normalized, terminal_fields
 from selfsurf.agents.play.job import Step
 from selfsurf.browser_env import AsyncBrowserEnv, EnvError, Outcome
+from selfsurf.browser_env.observe.outline import ElementText, OutlineLine, parse_outline
+from selfsurf.browser_env.text import clip
 
-SCREENS, LINES = 10, 200
-"""Most screens of a scan, and most elements that it tells of."""
+SCREENS, PASSAGES = 10, 200
+"""Most screens of a scan, and most passages that it returns."""
+
+PARTS, LONGEST = 6, 100
+"""Most lines of a passage, and most characters of its static texts."""
 
 
 async def answered(env: AsyncBrowserEnv, query: Query) -> dict[str, Any]:
@@ -22,7 +27,7 @@ async def answered(env: AsyncBrowserEnv, query: Query) -> dict[str, Any]:
         For `risk`: the `risk` (`kind`, `why`, and `asks`: a step with the action has somebody asked), or None.
         For `look`: that, and the `page` as it is now, an observation that is none of the episode's and belongs to no
         record; there is none where the page can't be observed.
-        For `scan`: the `lines`, an element each, `role "name"`, of what is not in the viewport.
+        For `scan`: the `lines` of the whole page, as `passages` makes them.
         For `screenshot`: `shown`, and the `screenshot`, which belongs to the observation and to no record.
     """
     if query.ask == "screenshot":
@@ -39,14 +44,50 @@ async def answered(env: AsyncBrowserEnv, query: Query) -> dict[str, Any]:
                 said["page"] = await env.core.peek()
         return said
     scan = await env.paged_scan(SCREENS)
-    return {"lines": [f'{one["role"]} "{one["name"]}"' for one in scan.elements if one["name"]][:LINES]}
+    return {"lines": passages(scan.dom)[:PASSAGES]}
+
+
+def passages(dom: str) -> list[str]:
+    """Return what an outline says as passages in reading order, without ids and values.
+
+    A small container, such as a row of a table, is one passage. Elsewhere an element or a heading begins a passage, and
+    the static text behind it belongs to it: prices stand with what they are the prices of.
+    """
+    rows = parse_outline(dom)
+    indents = [row.indent for row in rows]
+    holds = [after > indent for indent, after in zip(indents, [*indents[1:], 0], strict=True)]
+    texts = [_said(row, held) for row, held in zip(rows, holds, strict=True)]
+    found: list[list[str]] = []
+    place, joins = 0, -1  # the indentation of a text that belongs to the last passage
+    while place < len(rows):
+        end = next((after for after in range(place + 1, len(rows)) if indents[after] <= indents[place]), len(rows))
+        inside = [text for text in texts[place:end] if text]
+        if holds[place] and 0 < len(inside) <= PARTS:
+            found.append(inside)
+            place, joins = end, -1
+            continue
+        if text := texts[place]:
+            begins = holds[place] or rows[place].id is not None or text.startswith('heading "')
+            if begins or joins != indents[place]:
+                found.append([text])
+            elif len(found[-1]) < PARTS:
+                found[-1].append(text)
+        place, joins = place + 1, -1 if holds[place] else indents[place]
+    return [", ".join(parts) for parts in found]
+
+
+def _said(row: OutlineLine, holds: bool) -> str:
+    element = row.element
+    if element is not None:
+        return str(ElementText(element.role, element.name)) if element.name else ""
+    return "" if holds and '"' not in row.text else clip(row.text, LONGEST)
 
 
 def note_reason(step: Step) -> None:
-    """Say in a last step's info why the graph of its agent ended, where it has one."""
+    """Add the terminal reason and type of the agent's graph, if it has one, to the info of an episode's last step."""
     if step.decision.graph:
         claim = step.decision.graph["claim"]
-        step.info["terminal_reason"] = str(normalized(step.info["outcome"], claim) or "")
+        step.info.update(terminal_fields(str(normalized(step.info["outcome"], claim) or "")))
 
 
 def gave_up(step: Step) -> bool:

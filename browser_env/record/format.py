@@ -26,7 +26,7 @@ EPISODE: dict[str, Any] = {
     "versions": {}, "started": None, "ended": None, "outcome": "running", "outcome_detail": "", "trainable": None,
     "score": {}, "verdict": None, "tags": [], "traceId": None,
     "redacted": "secrets", "totals": {}, "final": None, "final_screenshot": None,
-    "traceback": None, "terminal_reason": "",
+    "traceback": None, "terminal_reason": "", "terminal_type": "",
 }  # fmt: skip
 """The fields of `episode.json`."""
 

@@ -78,7 +78,7 @@ def record_of(result: Result) -> dict[str, Any]:
     texts = {
         "outcome_detail": result.detail, "last_error": result.last_error, "reason": str(score.get("reason") or ""),
         "answer": result.answer,
-    } | ({"terminal_reason": result.terminal_reason} if result.terminal_reason else {})  # fmt: skip
+    } | (result.terminal if result.terminal_reason else {})  # fmt: skip
     return {
         "task": result.job.env_id, "seed": result.job.seed, "outcome": result.outcome, "reward": result.reward,
         "raw_reward": _number(score.get("raw_reward")), "time_reward": _number(score.get("reward")),

@@ -72,6 +72,8 @@ class Evaluation(BaseModel):
             "evaluation/env_errors": float(self.env_errors),
             **{f"evaluation/tasks/{task}": rate for task, rate in rates.items()},
         }
+        if self.measure == "agreement":
+            found["evaluation/held_out"] = float(self.held_out)
         return found if self.success is None else {**found, f"evaluation/{self.measure}": self.success}
 
 

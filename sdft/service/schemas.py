@@ -77,6 +77,13 @@ class Episode(Schema):
     solved: bool
 
 
+class ListedEpisode(Episode):
+    """An uploaded episode, in the list of all."""
+
+    goal: str
+    """On one line, cut if it is long; empty where it was not kept."""
+
+
 class Hyperparameters(Schema):
     """The settings of a run that a client may choose (`selfsurf train --settings` says what they mean)."""
 
@@ -227,7 +234,7 @@ class Jobs(Page):
 class Episodes(Page):
     """The newest first."""
 
-    data: list[Episode]
+    data: list[ListedEpisode]
 
 
 class Adapters(Page):

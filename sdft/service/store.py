@@ -5,17 +5,26 @@ Server and trainer both write here, each in its own process. What is written is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from selfsurf.sdft.service.schemas import FINISHED, Adapter, Episode, Event, Job, Status, TrainRequest
+from selfsurf.sdft.service.schemas import (
+    FINISHED,
+    Adapter,
+    Episode,
+    Event,
+    Job,
+    ListedEpisode,
+    Status,
+    TrainRequest,
+)
 
 MOST_QUEUED = 100
 """Jobs that may wait."""
@@ -36,7 +45,7 @@ create table if not exists events (
   primary key (job, number)) without rowid;
 create table if not exists episodes (
   number integer primary key autoincrement, id text unique not null, created real not null, bytes integer not null,
-  steps integer not null, solved integer not null);
+  steps integer not null, solved integer not null, goal text not null default '');
 create table if not exists adapters (
   number integer primary key autoincrement, name text unique not null, about text not null);
 create table if not exists leases (id text primary key, adapter text not null, expires real not null);
@@ -66,13 +75,16 @@ class Store:
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "journal_size_limit=16777216", "foreign_keys=ON"):
             self._db.execute(f"pragma {pragma}")
         self._db.executescript(_SCHEMA)
+        if "goal" not in {row["name"] for row in self._rows("pragma table_info(episodes)")}:  # an older server's file
+            with contextlib.suppress(sqlite3.OperationalError):  # another process was faster
+                self._db.execute("alter table episodes add column goal text not null default ''")
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
             self._db.close()
 
-    @contextmanager
+    @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Within this context all is written, or nothing."""
         with self._lock:
@@ -199,13 +211,13 @@ class Store:
 
     # Episodes
 
-    def add_episode(self, one: Episode) -> None:
-        """Add an episode; one that is there is kept as long as if it were new."""
+    def add_episode(self, one: Episode, goal: str = "") -> None:
+        """Add an episode with its goal; one that is there is kept as long as if it were new."""
         with self.transaction():
             self._db.execute(
-                "insert into episodes (id, created, bytes, steps, solved) values (?, ?, ?, ?, ?)"
-                " on conflict (id) do update set created = excluded.created",
-                (one.id, one.created, one.bytes, one.steps, one.solved),
+                "insert into episodes (id, created, bytes, steps, solved, goal) values (?, ?, ?, ?, ?, ?)"
+                " on conflict (id) do update set created = excluded.created, goal = excluded.goal",
+                (one.id, one.created, one.bytes, one.steps, one.solved, goal),
             )
 
     def episode(self, id: str) -> Episode:
@@ -217,12 +229,12 @@ class Store:
         row = self._row("select * from episodes where id = ?", id)
         if row is None:
             raise KeyError(id)
-        return _episode(row)
+        return Episode(**{name: row[name] for name in Episode.model_fields})
 
-    def episodes(self, after: str | None, limit: int) -> tuple[list[Episode], bool]:
+    def episodes(self, after: str | None, limit: int) -> tuple[list[ListedEpisode], bool]:
         """As `jobs`."""
         rows, more = self._page("episodes", "id", after, limit)
-        return [_episode(row) for row in rows], more
+        return [ListedEpisode(**{name: row[name] for name in ListedEpisode.model_fields}) for row in rows], more
 
     def used_episodes(self) -> set[str]:
         """Return those that an unfinished job uses."""
@@ -329,7 +341,3 @@ def _job(row: sqlite3.Row) -> Job:
         cancelling=bool(row["cancelling"]) and status not in FINISHED,
         request=TrainRequest.model_validate_json(row["request"]),
     )
-
-
-def _episode(row: sqlite3.Row) -> Episode:
-    return Episode(**{name: row[name] for name in Episode.model_fields})

@@ -34,9 +34,13 @@ IN_USE = 3
 LOST = 4
 """Exit code of a process whose node was lost: its job is to be begun again."""
 FIGURES = ("loss", "learning_rate", "grad_norm", "steps/right", "rows", "rows/recorded", "recorded/loss",
-           "recorded/distilled", "step0_divergence", "evaluation/success", "evaluation/agreement",
+           "recorded/distilled", "step0_divergence", "evaluation/success", "evaluation/agreement", "evaluation/held_out",
            "evaluation/perplexity", "evaluation/drift", "best_step", "rollbacks")  # fmt: skip
 """The metrics that are told: none has a name or a text of a page in it."""
+
+
+MESSAGE = 2000
+"""Most characters of a message that is passed on."""
 
 
 class _Log(logging.Handler):
@@ -48,7 +52,7 @@ class _Log(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._store.add_event(
-            self._job, "log", {"level": record.levelname, "text": one_line(record.getMessage())[:500]}
+            self._job, "log", {"level": record.levelname, "text": one_line(record.getMessage(), MESSAGE)}
         )
 
 
@@ -184,7 +188,7 @@ def _problem(error: Exception) -> Problem:
     full = isinstance(error, NoRoom) or (isinstance(error, OSError) and "room left" in str(error))
     known = isinstance(error, (ValueError, ModelError)) or full
     said = str(error.strerror) if isinstance(error, NoRoom) else str(error)
-    message = one_line(said)[:500] if known else f"It ended with a {type(error).__name__}: see the server's log."
+    message = one_line(said, MESSAGE) if known else f"It ended with a {type(error).__name__}: see the server's log."
     return Problem(type="no_room" if full else "training_failed", message=message, retryable=not known or full)
 
 

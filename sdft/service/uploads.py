@@ -17,6 +17,7 @@ from selfsurf.agents.model_files import file_sha256
 from selfsurf.browser_env.record.checked import CheckedEpisode
 from selfsurf.browser_env.record.episode import EpisodeError, write_atomically
 from selfsurf.browser_env.record.room import FULL
+from selfsurf.browser_env.text import one_line
 from selfsurf.sdft.run.checkpoint_files import discard, publish
 from selfsurf.sdft.service.archive import EPISODE_NAME, ArchiveError, TooLarge, unpack
 from selfsurf.sdft.service.errors import Refused, missing
@@ -202,7 +203,7 @@ class Uploads:
         known = target.exists()
         if not known:
             publish(made, target)
-        self._store.add_episode(one)
+        self._store.add_episode(one, one_line(str(checked.meta["goal"])))
         return one, known
 
     def forget(self, upload: str) -> None:

@@ -20,7 +20,7 @@ from selfsurf.agents.graph.classifiers import candidates, covered, goal_kind, is
 from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.nodes.execute import failure_kind
 from selfsurf.agents.graph.nodes.observe import seen, tab_events
-from selfsurf.agents.graph.reasons import TerminalReason, normalized
+from selfsurf.agents.graph.reasons import TerminalReason, normalized, terminal_fields
 from selfsurf.agents.graph.scoring import score, stage_of
 from selfsurf.agents.graph.state import GraphState, first_state
 from selfsurf.agents.graph.wiring import NODES, edges, node
@@ -52,7 +52,12 @@ def test_a_verdict_counts_more_than_a_claim_to_have_reached_the_goal(
     outcome: str, claim: str, reason: str | None
 ) -> None:
     assert normalized(outcome, claim) == reason
-    assert [one.type for one in TerminalReason] == ["success", "failure", "limit", "limit"]
+
+
+def test_every_terminal_reason_has_a_type() -> None:
+    types = [terminal_fields(reason)["terminal_type"] for reason in TerminalReason]
+    assert types == ["success", "failure", "limit", "limit"]
+    assert terminal_fields("") == {"terminal_reason": "", "terminal_type": ""}
 
 
 def test_loops_and_limits() -> None:

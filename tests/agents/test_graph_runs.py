@@ -21,7 +21,9 @@ from selfsurf.agents.graph.state import first_state
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env import Observation, Safety, Task
+from selfsurf.browser_env.goal.spec import Criterion, GoalSpec
 from selfsurf.browser_env.record.episode import Episode
+from selfsurf.tasks.goal import GoalTask
 from tests.agents.graphs import call, graph, play, serving, trace_of
 from tests.agents.said import Seeing
 from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
@@ -52,6 +54,21 @@ def run(task: Task, folder: Path, *script: Any, options: Any = (), **around: Any
         [result] = play(agent, lambda _: task, folder, **around)
         agent.policy.close()
     return result, asked(bodies)
+
+
+@pytest.mark.parametrize(("text", "replies"), [("Thank you, Ada", 1), ("Thank you, Bo", 2)])
+def test_the_criteria_of_a_specification_end_a_run_and_words_of_success_do_not(
+    tmp_path: Path, text: str, replies: int
+) -> None:
+    page = "data:text/html,<button onclick=\"nextSibling.textContent = 'Thank you, Ada!'\">Order</button><p></p>"
+    spec = GoalSpec(goal="Order the mug.", start=page, criteria=(Criterion(text=text),))
+    result, told = run(GoalTask(spec), tmp_path, call("click", 1), call("finish", "Done."), steps=5)
+    _, summary = trace_of(tmp_path / "episode-0")
+    assert len(told) == replies
+    assert (result.outcome, summary["terminal_reason"], summary["terminal_type"]) == (
+        ("solved", "goal_satisfied", "success") if replies == 1 else ("failed", "goal_failed", "failure")
+    )  # fmt: skip
+    assert all("check whether all of the goal is reached" in one for one in told[1:])
 
 
 def test_what_the_planner_is_told(form: Observation) -> None:
@@ -107,6 +124,31 @@ def test_a_long_page_that_does_not_show_what_is_wanted_is_scanned(tmp_path: Path
     assert not found[scans]
     steps = Episode(tmp_path / "episode-0").steps()
     assert [one["ask"] for step in steps for one in step["decision"]["graph"]["asked"]].count("scan") == scans
+
+
+SHELVES = {
+    "a list": "<ul>{}</ul>|<li><a href='%23'>{name}</a><p>{price}</p><p>{stock}</p></li>",
+    "a table": "<table>{}</table>|<tr><td>{price}</td><td>{stock}</td><td><a href='%23'>{name}</a></td></tr>",
+    "no structure": "{}|<div><a href='%23'>{name}</a></div><div>{price}</div><div>{stock}</div>",
+    "headings": "{}|<h3>{name}</h3><div>{price}</div><div>{stock}</div><button>Add</button>",
+}
+"""Pages of 30 things, each with its price; what holds them and what each is."""
+
+
+@pytest.mark.parametrize("shelf", SHELVES)
+def test_a_scan_tells_the_static_text_beside_what_the_goal_names(tmp_path: Path, shelf: str) -> None:
+    around, one = SHELVES[shelf].split("|")
+    things = [(f"Item {n}", f"{n}.00 EUR", "in stock") for n in range(30)]
+    things.insert(25, ("Marmalade", "3.20 EUR", "sold out"))
+    rows = [one.format(name=name, price=price, stock=stock) for name, price, stock in things]
+    page = "data:text/html,<style>td,li{height:90px}div{height:50px}</style>" + around.format("".join(rows))
+    task = Task(goal="What does the Marmalade cost?", start_url=page)
+    _, told = run(task, tmp_path, call("press", "Home"), steps=1)
+    passage = told[0].partition("Further down on this page: ")[2].partition("; ")[0]
+    assert all(text in passage for text in ("Marmalade", "3.20 EUR", "sold out")), passage
+    assert "Item" not in passage
+    assert "24.00" not in passage
+    assert "25.00" not in passage
 
 
 @pytest.mark.slow

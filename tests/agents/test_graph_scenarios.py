@@ -13,6 +13,7 @@ import pytest
 from selfsurf.agents.graph.wiring import edges
 from selfsurf.browser_env import Safety
 from selfsurf.browser_env.record.episode import Episode
+from selfsurf.scripts.suite.plan import record_of
 from selfsurf.tasks.scenarios import scenario
 from tests.agents.graphs import call, graph, play, serving, shown, trace_of
 
@@ -60,10 +61,9 @@ def test_a_risky_action_is_allowed_by_the_user_once_and_done_once(tmp_path: Path
     result, records, summary, episode, _ = played(
         tmp_path, "delete", shown, call("wait", 200, extra="x"), options={"confirm": "user"}, user=user
     )
-    assert (result.outcome, summary["terminal_reason"], episode.meta["terminal_reason"]) == (
-        "solved", "goal_satisfied", "goal_satisfied",
-    )  # fmt: skip
-    assert result.steps[-1].info["terminal_reason"] == "goal_satisfied"
+    assert result.outcome == "solved"
+    for record in (summary, episode.meta, result.steps[-1].info):
+        assert (record["terminal_reason"], record["terminal_type"]) == ("goal_satisfied", "success")
     steps = list(episode.steps())
     assert [step["actions"][0]["action"] for step in steps if step["actions"][0]["action"] != "wait"] == [
         "click", "ask_user", "click", "ask_user", "click",
@@ -117,6 +117,7 @@ def test_a_dead_end_ends_in_loop_stuck_within_its_budget(tmp_path: Path) -> None
     )
     assert result.outcome == "solved", "giving up is what this task wants"
     assert (summary["terminal_reason"], result.steps[-1].info["terminal_reason"]) == ("loop_stuck", "loop_stuck")
+    assert (summary["terminal_type"], record_of(result)["terminal_type"]) == ("limit", "limit")
     assert result.length < 20
     assert {("observe", "loop_mitigation"), ("loop_mitigation", "goal_check"), ("safety", "error_retry"),
             ("error_retry", "observe"), ("error_retry", "END")} <= taken(records)  # fmt: skip

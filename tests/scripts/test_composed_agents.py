@@ -86,6 +86,7 @@ def test_a_run_that_was_given_up_says_why(tmp_path: Path) -> None:
         told = CliRunner().invoke(app, [*words_, "--json", "--out", str(tmp_path / "two")])
     assert "stopped.\nthe budget of 1 step is used up" in done.output
     assert json.loads(told.stdout)["terminal_reason"] == "budget_exhausted"
+    assert json.loads(told.stdout)["terminal_type"] == "limit"
     assert json.loads(told.stdout)["detail"] == "the budget of 1 step is used up"
 
 

@@ -2,8 +2,9 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-const CURVES = { loss: "Loss", "steps/right": "Share of steps done as shown", "evaluation/agreement": "Agreement, held out", "evaluation/perplexity": "Perplexity of general text", "recorded/loss": "Loss on recorded steps" };
+const CURVES = { loss: "Loss", "steps/right": "Share of steps done as shown", "evaluation/agreement": "Agreement with recorded steps", "evaluation/perplexity": "Perplexity of general text", "recorded/loss": "Loss on recorded steps" };
 const FINISHED = ["succeeded", "failed", "cancelled"];
+const HELD_OUT = "evaluation/held_out"; // 1 where the agreement is measured on episodes that nothing is learned from
 let shown = null; // the job whose curves are shown, and what stops following it
 
 function make(tag, text, attributes = {}) {
@@ -80,9 +81,8 @@ function episodeLabel(one, chosen) {
   const label = make("label", "", { class: "check" });
   const box = make("input", "", { type: "checkbox", value: one.id });
   box.checked = chosen;
-  const told = make("span", "");
-  told.append(make("code", one.id), ` ${one.steps} steps, ${one.solved ? "solved" : "not solved"}`);
-  label.append(box, told);
+  const about = `${one.steps} steps, ${one.solved ? "solved" : "not solved"}, ${new Date(one.created * 1000).toLocaleString()}`;
+  label.append(box, make("span", `${one.goal || one.id}: ${about}`, { title: one.id }));
   return label;
 }
 
@@ -144,10 +144,11 @@ async function follow(job, stop) {
   }
 }
 
-let series = {};
+let series = {}, heldOut = false;
 function take(event) {
   if (event.type === "progress") {
     for (const name of Object.keys(CURVES)) if (name in event.data) (series[name] ||= new Map()).set(event.data.step, event.data[name]);
+    if (HELD_OUT in event.data) heldOut = event.data[HELD_OUT] > 0;
     return;
   }
   const text = event.type === "status" ? `${event.data.status}${event.data.error ? `: ${event.data.error.message}` : ""}` : event.data.text;
@@ -155,27 +156,37 @@ function take(event) {
   $("log").scrollTop = $("log").scrollHeight;
 }
 
-function draw() {
-  $("curves").replaceChildren(...Object.entries(series).map(([name, points]) => {
-    const steps = [...points.keys()], values = [...points.values()];
-    const low = Math.min(...values), high = Math.max(...values), first = Math.min(...steps), end = Math.max(...steps);
-    const told = `${CURVES[name]}: ${values.at(-1).toPrecision(3)} at step ${end}, from ${low.toPrecision(3)} to ${high.toPrecision(3)}`;
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    for (const [key, value] of Object.entries({ viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img", "aria-label": told })) svg.setAttribute(key, value);
-    const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
-    line.setAttribute("points", steps.map((step, i) => `${(100 * (step - first)) / Math.max(1, end - first)},${96 - (92 * (values[i] - low)) / (high - low || 1)}`).join(" "));
-    svg.append(line);
-    const figure = make("figure", "");
-    figure.append(svg, make("figcaption", told));
-    return figure;
-  }));
+const figure = (number) => Number(number.toPrecision(3)).toString();
+
+function curve(name, points) {
+  const steps = [...points.keys()], values = [...points.values()], latest = steps.at(-1);
+  const low = Math.min(...values), high = Math.max(...values), first = Math.min(...steps), end = Math.max(...steps);
+  const title = CURVES[name] + (name === "evaluation/agreement" ? (heldOut ? ", held out" : ", of learned episodes") : "");
+  const told = `${title}: ${figure(values.at(-1))} at step ${latest}` + (steps.length > 1 ? `, from ${figure(low)} to ${figure(high)}` : "");
+  const x = (step) => (end > first ? (100 * (step - first)) / (end - first) : 50), y = (value) => (high > low ? 96 - (92 * (value - low)) / (high - low) : 50);
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  for (const [key, value] of Object.entries({ viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img", "aria-label": told })) svg.setAttribute(key, value);
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
+  const corners = steps.map((step, i) => `${x(step)},${y(values[i])}`);
+  line.setAttribute("points", (corners.length > 1 ? corners : [corners[0], corners[0]]).join(" "));
+  if (corners.length === 1) line.setAttribute("class", "point");
+  svg.append(line);
+  const axes = [["high", figure(high)], ["low", high > low ? figure(low) : ""], ["first", `step ${first}`], ["end", end > first ? `step ${end}` : ""]];
+  const plot = make("div", "", { class: "plot" });
+  plot.append(svg, ...axes.map(([name, text]) => make("span", text, { class: name, "aria-hidden": "true" })));
+  const node = make("figure", "");
+  node.append(plot, make("figcaption", told));
+  return node;
 }
+
+const draw = () => $("curves").replaceChildren(...Object.entries(series).map(([name, points]) => curve(name, points)));
 
 async function show(id) {
   if (shown) shown.stop.abort();
   const job = await read(`/jobs/${id}`);
   shown = { id, stop: new AbortController() };
   series = {};
+  heldOut = false;
   $("curves").replaceChildren();
   $("log").replaceChildren();
   $("job").hidden = false;

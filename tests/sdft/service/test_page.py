@@ -1,12 +1,15 @@
 """The service's page in a real browser: by keyboard, on a phone, and looked at by axe-core."""
 
 import asyncio
+import io
 import json
 import shutil
 import subprocess
 import tarfile
 
+import numpy as np
 import pytest
+from PIL import Image
 from playwright.async_api import async_playwright
 
 from selfsurf.browser_env.session.browsers import find_browser
@@ -89,6 +92,35 @@ def test_jobs_are_watched_started_and_cancelled_by_keyboard(server, http, tmp_pa
     assert http.get(f"/jobs/{made}").json()["request"]["episodes"]
     assert not failed
     assert not found, json.dumps(found, indent=1)
+    store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("held_out", "where"), [(0.0, "of learned episodes"), (1.0, "held out")])
+def test_a_curve_has_axes_a_single_point_is_drawn_and_episodes_have_goals(server, http, tmp_path, held_out, where):
+    archive = pack(write_episode(tmp_path / "one", 78), EPISODE_NAME, tmp_path / "a.tar.gz").read_bytes()
+    episode = http.post("/upload_trajectory", content=archive).json()["episode"]
+    job = http.post("/train", json={"episodes": [episode], "adapter": "points"}).json()
+    store = Store(server.folder / "service.db")
+    seen = {"evaluation/agreement": 0.25, "evaluation/held_out": held_out}
+    for step, figures in ((4, {"loss": 0.5, **seen}), (8, {"loss": 0.125})):
+        store.add_event(job["id"], "progress", {"step": step, "steps": 20, **figures})
+
+    async def act(page):
+        await page.get_by_role("button", name=f"Show {job['adapter']}", exact=True).click()
+        single = page.get_by_role("img", name=f"Agreement with recorded steps, {where}: 0.25 at step 4", exact=True)
+        await single.wait_for()
+        loss = await page.locator("figure", has_text="Loss: 0.125 at step 8").inner_text()
+        return await single.screenshot(), loss, await page.locator("#episodes").inner_text()
+
+    (picture, loss, episodes), failed = looked_at(server, act)
+    pixels = np.asarray(Image.open(io.BytesIO(picture)).convert("RGB")).astype(int)
+    drawn = (np.abs(pixels - (0x1F, 0x5A, 0x9A)).sum(axis=-1) < 30).sum()
+    assert drawn > 20, "a point of 8 pixels in the accent's colour"
+    assert {"0.5", "0.125", "step 4", "step 8"} <= set(loss.split("\n"))
+    assert "Click the link 78: 2 steps, solved" in episodes
+    assert not failed
+    http.post(f"/jobs/{job['id']}/cancel")
     store.close()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sqlite3
@@ -299,6 +300,30 @@ def test_old_episodes_that_no_job_uses_go(tmp_path):
         store.add_episode(Episode(id=id, created=float(number), bytes=1, steps=1, solved=True))
     store.add_job(TrainRequest(episodes=(ids[0],)), "tiny")
     assert store.idle_episodes(2.0) == [ids[1]]
+
+
+def test_goals_are_listed_also_from_the_file_of_an_older_server(tmp_path):
+    path = Place(tmp_path).database
+    with sqlite3.connect(path) as db:
+        db.execute(
+            "create table episodes (number integer primary key autoincrement, id text unique not null,"
+            " created real not null, bytes integer not null, steps integer not null, solved integer not null)"
+        )
+        db.execute("insert into episodes (id, created, bytes, steps, solved) values ('ep-old', 1.0, 1, 1, 1)")
+    db.close()
+    store = Store(path)
+    store.add_episode(Episode(id="ep-new", created=2.0, bytes=1, steps=1, solved=True), "Order tea")
+    assert [(one.id, one.goal) for one in store.episodes(None, 9)[0]] == [("ep-new", "Order tea"), ("ep-old", "")]
+    Store(path).close()
+
+
+def test_a_long_message_of_a_training_arrives_whole(tmp_path):
+    store = Store(Place(tmp_path).database)
+    job = store.add_job(TrainRequest(episodes=(f"ep-{0:032x}",)), "tiny")
+    advice = "Nothing is being learned. " + "What may help: more steps. " * 20
+    record = logging.LogRecord("selfsurf.sdft", logging.WARNING, "", 0, advice, None, None)
+    trainer._Log(store, job.id).emit(record)
+    assert store.events(job.id, 0)[-1].data["text"] == advice.strip()
 
 
 def test_an_old_episode_that_a_job_takes_while_old_ones_go_stays(tmp_path, monkeypatch):
