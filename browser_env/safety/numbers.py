@@ -11,6 +11,8 @@ _GROUP = re.compile(r"[0-9]+")
 _GROUP_IN_PIECES = re.compile(r"[0-9](?:\x1f?[0-9])*")
 _GROUPED = re.compile(r"4 4 4 4(?: [123])?|4 4 4 [123]|4 6 [45]|4 3 3 3|4 4 5|4 5 6|8 8|6 1[03]|(?:1 ){12,18}1")
 """Lengths of the groups in which people write a card's number."""
+_ARTICLE = re.compile(r"\b(?:EAN|GTIN|ISBN|UPC)(?:-?1[0-4])?[\s:#\x1f]{0,3}$", re.IGNORECASE)
+"""Names before numbers of articles, of which one in ten looks like a card's."""
 _ISSUED = re.compile(r"2[2-7]|[3-6]|8[12]|9792")
 """What the numbers of payment cards begin with."""
 
@@ -46,7 +48,8 @@ def cards(text: str) -> Iterator[tuple[int, int]]:
             first = 0
             while first < len(groups):
                 last = _end_of_card(text, groups, first)
-                if last is not None and (last > first or pattern is _GROUP):
+                named = _ARTICLE.search(text, 0, groups[first].start())
+                if last is not None and not named and (last > first or pattern is _GROUP):
                     yield groups[first].start(), groups[last].end()
                 first = first + 1 if last is None else last + 1
 

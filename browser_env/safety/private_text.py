@@ -143,6 +143,7 @@ class Masking:
         if ":" in self.rest or "=" in self.rest:
             self.each(_DATA, REDACTED, 1)
             self.addresses()
+            self.hide(Span(*place, IBAN_MARK) for place in ibans(self.rest))  # whole, though it stands behind a name
             self.each(_CALL, PHONE_MARK, 1)
             self.each(_NAMED_NUMBER, PHONE_MARK, 1)
             self.each(_QUERY, REDACTED, 1)

@@ -34,8 +34,8 @@ IN_USE = 3
 LOST = 4
 """Exit code of a process whose node was lost: its job is to be begun again."""
 FIGURES = ("loss", "learning_rate", "grad_norm", "steps/right", "rows", "rows/recorded", "recorded/loss",
-           "recorded/distilled", "step0_divergence", "evaluation/success", "evaluation/agreement", "evaluation/held_out",
-           "evaluation/perplexity", "evaluation/drift", "best_step", "rollbacks")  # fmt: skip
+           "recorded/distilled", "step0_divergence", "evaluation/success", "evaluation/agreement",
+           "evaluation/held_out", "evaluation/perplexity", "evaluation/drift", "best_step", "rollbacks")  # fmt: skip
 """The metrics that are told: none has a name or a text of a page in it."""
 
 

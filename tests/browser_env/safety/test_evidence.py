@@ -17,6 +17,7 @@ from selfsurf.browser_env.attempts.settings import LogSettings
 from selfsurf.browser_env.router import evidence
 from selfsurf.browser_env.router.evidence import Sight, collect
 from selfsurf.browser_env.safety.masking import MASK_COLOUR, secret_boxes
+from selfsurf.browser_env.safety.numbers import luhn
 from selfsurf.browser_env.safety.redaction import Redactor
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.tasks import miniwob, scenarios
@@ -29,6 +30,8 @@ def each(row, numbers=ROWS):
     return "".join(row.format(n=n, day=n % 28 + 1, price=n * 37 % 9000 + 1000, id=20000000 + n * 7919) for n in numbers)
 
 
+ARTICLES = [f"4006381{number:06}" for number in range(100, 400) if luhn(f"4006381{number:06}")]
+"""Numbers of articles that have a card's check digit."""
 GENERATED = {
     "list": "<ul>" + each("<li>Item {n} <span>2026-11-{day:02}</span> <b>{price}</b> <button>Buy</button></li>") + "</ul>",
     "price table": "<table><tr><th>Item<th>Day<th>Price<th>Stock</tr>"
@@ -42,6 +45,7 @@ GENERATED = {
     "axis": "<div><span>4000</span> <span>3000</span> <span>2000</span> <span>1000</span></div><p>4000 3000 2000 1000",
     "options": "<label>Year <select>" + each("<option>{price}</option>") + "</select></label>",
     "times": "<p>" + each("<time>2026-11-{day:02} 12:30</time>, 17644{id} ms, <code>0.{id}{id}</code><br>"),
+    "articles": "<ul>" + "".join(f"<li>{name} {digits}" for name in ("EAN", "GTIN:", "ISBN-13") for digits in ARTICLES) + "</ul>",
     "lines": "<p>" + each("{price}<br>") + "</p><pre>" + each("{price}\n") + "</pre>",
 }  # fmt: skip
 KEPT = sorted((ROOT / "tests/browser_env/pages").glob("*.html"))
@@ -134,6 +138,8 @@ PLANTED = {
     "French IBAN": "FR14 2004 1010 0505 0001 3M02 606",
     "Norwegian IBAN": "NO93 8601 1117 947",
     "IBAN over spans": "<span>DE89</span> <span>3704</span> <span>0044</span> <span>0532</span> <span>0130</span> <span>00</span>",
+    "IBAN after its name": "IBAN: DE89 3704 0044 0532 0130 00",
+    "IBAN after its name over spans": "IBAN: <span>NL91</span> <span>ABNA</span> <span>0417</span> <span>1643</span> <span>00</span>",
     "JSON web token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N",
     "hex in a path": f"http://a.b/reset/{HEX}",
     "bound secret": "hunter2/secret",
@@ -144,7 +150,7 @@ PLANTED = {
     "tel: link with words": "<a href='tel:+49301234567'>Call <b>030</b> 123 45 67</a>",
     "named number": "Telefon: +49 151 2345678",
 }  # fmt: skip
-LEFT = {"hex in a path": "http://a.b/reset/", "password": "password=", "named number": "Telefon: ",
+LEFT = {"IBAN after its name": "IBAN: ", "IBAN after its name over spans": "IBAN: ", "hex in a path": "http://a.b/reset/", "password": "password=", "named number": "Telefon: ",
         "tel: link with words": "Call "}  # fmt: skip
 
 
