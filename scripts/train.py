@@ -231,7 +231,8 @@ def _exported(run: Path) -> int:
     except (ValueError, OSError, ModelError) as error:
         console.print(f"No adapter was written: {error}", style="red", markup=False)
         return 1
-    console.print(f"Adapter of step {step}: {adapter} (selfsurf run --adapter)", highlight=False, markup=False)
+    told = f"Adapter of step {step}: {adapter} (selfsurf run --adapter)"
+    console.print(told, highlight=False, markup=False, soft_wrap=True)
     return 0
 
 

@@ -61,7 +61,7 @@ def test_a_solved_run_leaves_an_adapter_beside_its_episode(ran):
     assert result.exit_code == 0, result.output
     folder = training_folder(episode)
     said = " ".join(result.output.split())
-    assert said.index("solved. Episode: ") < said.index("Learned: what solved it. It does 1 of 1 such actions")
+    assert said.index("solved. Used: ") < said.index("Learned: what solved it. It does 1 of 1 such actions")
     assert "1.00 before and 1.00 after; perplexity" in said
     assert "shows no gain elsewhere, and no loss" in said
     assert "0% of the rows were learned from the teacher, the others as it was done" in said, (
