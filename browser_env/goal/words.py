@@ -1,6 +1,7 @@
-"""What a goal and the actions that reached it have in common, word for word: the values that another day may differ.
+"""What a goal and the actions that reached it have in common, by words: the values that another day may differ in.
 
-Pure: it compares texts.
+"Book Seaview" and "book the Seaview hotel" share "Seaview", "Mug" and "two mugs" share "Mug", "2" and "two rooms" share
+"2". Pure: it compares texts.
 """
 
 from __future__ import annotations
@@ -11,10 +12,80 @@ from typing import Any
 
 from selfsurf.browser_env.actions import Action
 
+NUMBERS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+)  # fmt: skip
+"""Numbers that goals say in words."""
+
+_WORD = re.compile(r"\d+(?:[.,:/-]\d+)+|[^\W_]+")
+_ENDINGS = ("s", "es")
+SMALL = frozenset((
+    "a", "an", "the", "and", "or", "of", "for", "to", "in", "on", "at", "by", "with", "from", "as", "is", "it", "its",
+    "this", "that", "my", "your", "der", "die", "das", "den", "dem", "ein", "eine", "und", "für", "mit", "von", "zu",
+    "im", "am", "la", "le", "les", "el", "los", "il", "lo", "un", "une", "una", "y", "et", "e", "de", "del", "des",
+    "du", "en", "au", "aux", "per", "con", "da", "di",
+))  # fmt: skip
+"""Words that texts share by chance, when they share nothing else."""
+
 
 def bounded(text: str) -> str:
-    """Return a regular expression for a text where no word begins or ends inside it."""
-    return rf"(?<!\w){re.escape(text)}(?!\w)"
+    """Return a regular expression for a text where no word or number begins or ends inside it."""
+    before, after = (r"(?<![\d][.,:/-])" if text[:1].isdigit() else "", r"(?![.,:/-]\d)" if text[-1:].isdigit() else "")
+    return rf"(?<!\w){before}{re.escape(text)}{after}(?!\w)"
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words and numbers of a text."""
+    return _WORD.findall(text)
+
+
+def plain(word: str) -> str:
+    """Return what a word is compared by: its small letters without a plural's ending, or its number."""
+    word = word.casefold()
+    if word in NUMBERS:
+        return str(NUMBERS.index(word))
+    if word.isdigit():
+        return word.lstrip("0") or "0"
+    return next((word.removesuffix(end) for end in reversed(_ENDINGS) if word.endswith(end) and len(word) > 3), word)
+
+
+def shared_words(text: str, goal: str, others: Sequence[str] = ()) -> str:
+    """Return the part of a text whose words stand in a goal, in their order, in any case and number.
+
+    Of several such parts it is the one that tells most: a word counts the less, the more of the others have it.
+
+    Args:
+        text: such as the name of an element.
+        goal: in words.
+        others: texts that might have stood in its place, such as the names of the elements beside it.
+
+    Returns:
+        The part as the text has it; empty if they share nothing, or only what all others have, or words like "the".
+    """
+    mine, there = list(_WORD.finditer(text)), list(map(plain, words_of(goal)))
+    said = [plain(one[0]) for one in mine]
+    beside = [set(map(plain, words_of(one))) for one in others]
+    worth = [0.0 if word in SMALL else 1 - sum(word in one for one in beside) / max(1, len(beside)) for word in said]
+    best, part = 0.0, ""
+    for first in range(len(said)):
+        for place in range(len(there)):
+            last = first
+            while last < len(said) and place + last - first < len(there) and said[last] == there[place + last - first]:
+                last += 1
+            told = [at for at in range(first, last) if worth[at] or last - first == len(said)]
+            if sum(worth[first:last]) > best:
+                best, part = sum(worth[first:last]), text[mine[told[0]].start() : mine[told[-1]].end()]
+    return part
+
+
+def said_as(text: str, goal: str) -> str:
+    """Return the part of a goal that says a text in any case and number; empty if none does."""
+    wanted, there = list(map(plain, words_of(text))), list(_WORD.finditer(goal))
+    said = [plain(one[0]) for one in there]
+    for place in range(len(said) - len(wanted) + 1 if wanted else 0):
+        if said[place : place + len(wanted)] == wanted:
+            return goal[there[place].start() : there[place + len(wanted) - 1].end()]
+    return ""
 
 
 def texts_of_goal(goal: str, steps: Iterable[tuple[Action, Sequence[Mapping[str, Any]]]]) -> list[str]:

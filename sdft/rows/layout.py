@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from selfsurf.browser_env.goal.words import bounded
 from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
+from selfsurf.sdft.rows.tree import Tree
 
 MOST_LEFT_OUT = 0.5
 """Of the lines that nothing recorded is about, the largest share that is left out."""
@@ -29,7 +31,7 @@ class Layout:
         in_order: ids of those that may have been chosen by their place: what is beside them stays where it is, and so
             does all text around them, which may tell them apart.
         said: texts that actions have in common with goal or pages: lines that have them stay.
-        by_name: ids of those that were chosen by their name: they stand anywhere among those of their kind.
+        groups: ids of the members of each choice: with all that is theirs they stand in any order.
     """
 
     def __init__(
@@ -38,19 +40,31 @@ class Layout:
         touched: Collection[int],
         in_order: Collection[int],
         said: Collection[str],
-        by_name: Collection[int] = (),
+        groups: Iterable[Sequence[int]] = (),
     ) -> None:
         self._seed = int(rng.integers(2**31))
         self._share = max(0.0, rng.uniform(-MOST_LEFT_OUT / 2, MOST_LEFT_OUT))
         self._as_it_was = bool(rng.random() >= OTHER_ORDER)
         self._touched = frozenset(touched)
         self._in_order = frozenset(in_order)
-        self._by_name = frozenset(by_name)
+        self._groups = [[ids[at] for at in rng.permutation(len(ids))] for ids in groups]
         self._said = re.compile("|".join(map(bounded, said)) or r"(?!)", re.IGNORECASE)
 
-    def arranged(self, dom: str) -> str:
-        """Return the outline as it is in this arrangement."""
-        return "\n".join(map(str, self._arranged(parse_outline(dom))))
+    def of(self, observation: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a page in this arrangement: its outline, and its elements in the outline's order."""
+        lines = parse_outline(observation["dom"])
+        was = {line.id for line in lines}
+        for group in self._groups:
+            lines = _exchanged(lines, group)
+        arranged = self._arranged(lines)
+        places = {line.id: at for at, line in enumerate(arranged) if line.id is not None}
+        kept = [one for one in observation["elements"] if one["id"] in places or one["id"] not in was]
+        kept.sort(key=lambda one: places.get(one["id"], len(arranged)))
+        elements = [{**one, "options": self._mixed(one["options"])} if one.get("options") else one for one in kept]
+        return {**observation, "dom": "\n".join(map(str, arranged)), "elements": elements}
+
+    def _mixed(self, options: Sequence[str]) -> list[str]:
+        return sorted(options, key=lambda one: self._drawn(f"place of option {one}"))
 
     def _arranged(self, lines: Sequence[OutlineLine]) -> list[OutlineLine]:
         blocks: list[list[OutlineLine]] = []
@@ -70,9 +84,8 @@ class Layout:
         return [line for head, *below in kept for line in (head, *(self._arranged(below) if below else []))]
 
     def _choices(self, blocks: Sequence[Sequence[OutlineLine]]) -> list[int]:
-        """Which blocks are options, or of one kind with one in which something was chosen by its name."""
-        kinds = {_kind(block) for block in blocks if any(line.id in self._by_name for line in block)}
-        return [at for at, block in enumerate(blocks) if _kind(block) in (*kinds, *_PART_OF_OTHERS)]
+        """Which blocks are options."""
+        return [at for at, block in enumerate(blocks) if block[0].text.startswith(_PART_OF_OTHERS)]
 
     def _is_used(self, block: Sequence[OutlineLine]) -> bool:
         """Is one of the recorded actions about it? What is used stays in its order: a form is filled in downwards."""
@@ -91,12 +104,24 @@ class Layout:
         return float(np.random.default_rng([self._seed, *name.encode()]).random())
 
 
+def _exchanged(lines: list[OutlineLine], ids: Sequence[int]) -> list[OutlineLine]:
+    """Return lines where what belongs to each of these elements stands in the order of the ids."""
+    tree = Tree(lines)
+    there = [id for id in ids if id in tree.places]
+    if len(there) < 2:
+        return lines
+    blocks = tree.blocks(there) or [range(tree.places[id], tree.places[id] + 1) for id in there]
+    result, end = [], 0
+    for place, block in zip(sorted(blocks, key=lambda one: one.start), blocks, strict=True):
+        moved = [lines[at] for at in block]
+        by = lines[place.start].indent - moved[0].indent
+        result += [*lines[end : place.start], *(one._replace(indent=one.indent + by) for one in moved)]
+        end = place.stop
+    return [*result, *lines[end:]]
+
+
 def _name(block: Sequence[OutlineLine]) -> str:
-    """What a line and those below it are known by: the first element's role and name, or the first line's text."""
-    found = next((line.element for line in block if line.element is not None), None)
+    """What a line and those below it are known by: the first element's or option's role and name, or the text."""
+    named = (line.element or (line.text.startswith(_PART_OF_OTHERS) and line._replace(id=0).element) for line in block)
+    found = next((one for one in named if one), None)
     return block[0].text if found is None else f"{found.role} {found.name}"
-
-
-def _kind(block: Sequence[OutlineLine]) -> str:
-    """An element's role, or a container's."""
-    return block[0].text.partition(" ")[0]

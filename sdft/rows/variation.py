@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from selfsurf.browser_env import Action, Click
+from selfsurf.browser_env import Action
 from selfsurf.browser_env.goal.words import bounded, texts_of_goal
 from selfsurf.browser_env.observe.outline import OutlineLine, parse_line, parse_outline
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER
+from selfsurf.sdft.rows.choices import Choice, choices_of
+from selfsurf.sdft.rows.dates import Day, days_in
 from selfsurf.sdft.rows.fields import exchanged
 from selfsurf.sdft.rows.labels import Label, other_labels
 from selfsurf.sdft.rows.layout import Layout
-from selfsurf.sdft.rows.siblings import choosable, other_choices
+from selfsurf.sdft.rows.marks import marked_anywhere
+from selfsurf.sdft.rows.renaming import Text, Words, renamed, replacing, said_otherwise
 from selfsurf.sdft.teacher.recording import Recording, Shown
 
 FROM_ONE = 0.5
@@ -34,18 +37,12 @@ LARGEST_FIRST_ID, LARGEST_GAP = 40, 3
 OTHER_FIELDS = 0.5
 """How often the fields of a form are in another order."""
 
-REAL_WORDS = 0.5
-"""How often another word is one of the pages' own, and not one that means nothing."""
-
 TURNS = 3
 """How many times oftener a step comes up where the goal says what is typed or chosen, or right after such a one on the
 same page, where only that it is done tells what is next: the others are soon learned."""
 
-_WORD = re.compile(r"[^\W\d_]{3,}|\d+")
+_WORD = re.compile(r"[^\W\d_]{3,}")
 _STRUCTURE = re.compile(r" level=\d+$")
-_CONSONANTS, _VOWELS = "bcdfghklmnprstvwz", "aeiou"
-
-Text = Callable[[str], str]
 
 
 def varied(recording: Recording, rng: np.random.Generator, *, words: bool = True) -> Recording:
@@ -56,13 +53,16 @@ def varied(recording: Recording, rng: np.random.Generator, *, words: bool = True
         rng: what is drawn from.
         words: draw other words, too.
     """
-    text = _replacing(*(_spoken(recording, rng) if words else ({}, ())))
+    choices = [one for one in choices_of(recording) if one.columns]
+    drawn = Words(rng, _vocabulary(recording), _said_anywhere(recording, choices))
+    text = _other_texts(recording, choices, drawn, rng) if words else replacing({})
+    recording = marked_anywhere(recording, choices, rng)
     if rng.random() < OTHER_FIELDS:
         recording = exchanged(recording, rng)
-    labels = _other_labels(recording, rng) if words else {}
+    labels = _other_labels(recording, choices, drawn, rng) if words else {}
     touched = {number for one in recording.steps for number in _numbers(one.action).values()}
-    layout = Layout(rng, touched, _by_place(recording), spoken_of(recording), _by_name(recording))
-    observations = [_laid_out(one.observation, layout) for one in recording.steps]
+    layout = Layout(rng, touched, _by_place(recording, choices), spoken_of(recording), [one.ids for one in choices])
+    observations = [layout.of(one.observation) for one in recording.steps]
     ids = _other_ids(observations, rng)
     steps = tuple(
         Shown(_observation(seen, ids, text, labels), _action(one.action, ids, text))
@@ -71,50 +71,54 @@ def varied(recording: Recording, rng: np.random.Generator, *, words: bool = True
     return replace(recording, goal=text(recording.goal), steps=steps)
 
 
-def _spoken(recording: Recording, rng: np.random.Generator) -> tuple[dict[str, str], Collection[str]]:
-    """Return other texts for those that goal and actions share, and for those that they take the places of.
+def _other_texts(recording: Recording, choices: Sequence[Choice], words: Words, rng: np.random.Generator) -> Text:
+    """Return a function that puts others in the places of what goal, pages and actions share."""
+    new = renamed(choices, words, rng)
+    fixed = _without_choice(recording, choices)
+    typed = [one for one in spoken_of(recording) if one not in fixed and not PLACEHOLDER.search(one)]
+    new = {**{one: words.other(one) for one in typed if one not in new}, **new}
+    loose = {value for choice in choices for column in choice.columns for value in column}
+    for choice in choices:
+        for column in choice.columns:
+            value = column[choice.chosen]
+            new = {**said_otherwise(value, new.get(value, value), recording.goal), **new}
+    return replacing(new, loose, _other_days(recording, rng))
 
-    With them comes which of them are replaced in any case and number.
-    """
-    loose, fixed = inflected_texts(recording), _without_choice(recording)
-    texts = [text for text in spoken_of(recording) if text not in fixed and not PLACEHOLDER.search(text)]
-    others, renamed = other_choices(recording, texts, rng)
-    new = [text for text in (*texts, *renamed) if text not in others]
-    drawn = _other_words(new, _vocabulary(recording), rng)
-    return {**drawn, **others}, {*loose, *(other for chosen, other in others.items() if chosen in loose)}
+
+def _other_days(recording: Recording, rng: np.random.Generator) -> dict[Day, Day]:
+    """Return others for the days that the goal and an action name, in whatever form."""
+    said = [one.day for one in days_in(recording.goal)]
+    done = [day.day for shown in recording.steps for text in _done(shown) for day in days_in(text)]
+    days = {day for day in done if any(day.same(other) for other in said)}
+    year = int(rng.integers(-1, 2))
+    return {
+        day: Day(int(rng.integers(1, 13)), int(rng.integers(1, 29)), day.year and day.year + year)
+        for day in sorted(days, key=str)
+    }
 
 
-def _other_labels(recording: Recording, rng: np.random.Generator) -> dict[Label, str]:
+def _said_anywhere(recording: Recording, choices: Sequence[Choice]) -> list[str]:
+    """Texts whose words nothing else may become: what could be mixed up with it would contradict."""
+    named = [each["name"] for shown in recording.steps for each in shown.observation["elements"]]
+    return [recording.goal, *named, *(name for one in choices for name in one.names)]
+
+
+def _other_labels(
+    recording: Recording, choices: Sequence[Choice], words: Words, rng: np.random.Generator
+) -> dict[Label, str]:
     touched = [
         element
         for one in recording.steps
         for element in one.observation["elements"]
         if element["id"] in _numbers(one.action).values()
     ]
-    return other_labels(touched, spoken_of(recording), lambda: _word(int(rng.integers(3, 9)), rng), rng)
+    kept = [*spoken_of(recording), *(name for one in choices for name in one.names)]
+    return other_labels(touched, kept, lambda: words.word(int(rng.integers(3, 9))), rng)
 
 
 def shared_texts(recording: Recording) -> list[str]:
     """Return what was typed, chosen or clicked that stands in the goal, word for word."""
     return texts_of_goal(recording.goal, ((one.action, one.observation["elements"]) for one in recording.steps))
-
-
-def inflected_texts(recording: Recording) -> list[str]:
-    """Return what was chosen that stands in the goal in another case or number: "Mug" where that says "two mugs".
-
-    Buttons are not among them: "Order" is not what "order two mugs" means.
-    """
-    found = []
-    for shown in recording.steps:
-        action: Any = shown.action
-        element = next((one for one in shown.observation["elements"] if one["id"] == getattr(action, "id", None)), None)
-        if element is not None and action.name == "select":
-            found += action.options
-        elif element is not None and action.name == "click" and element["role"] != "button":
-            found.append(element["name"])
-    exact = shared_texts(recording)
-    texts = [text for text in dict.fromkeys(found) if text.strip() and text not in exact]
-    return [text for text in texts if re.search(_in_any_form(text), recording.goal)]
 
 
 def texts_of_pages(recording: Recording) -> list[str]:
@@ -131,21 +135,26 @@ def texts_of_pages(recording: Recording) -> list[str]:
 
 def spoken_of(recording: Recording) -> list[str]:
     """Return what the actions have in common with goal or pages, which another day may differ in."""
-    return list(dict.fromkeys([*shared_texts(recording), *inflected_texts(recording), *texts_of_pages(recording)]))
+    values = [column[one.chosen] for one in choices_of(recording) for column in one.columns]
+    return list(dict.fromkeys([*shared_texts(recording), *values, *texts_of_pages(recording)]))
 
 
 def goal_decides(recording: Recording) -> set[int]:
     """Return the steps at which the goal says what is typed or chosen, where something else might be."""
-    return _naming(recording, {*shared_texts(recording), *inflected_texts(recording)} - _without_choice(recording))
+    said = set(shared_texts(recording))
+    typed = {step for step, shown in enumerate(recording.steps) if shown.action.name in ("fill", "type")}
+    return {
+        *(one.step for one in choices_of(recording) if one.columns),
+        *(step for step in typed if said.intersection(_done(recording.steps[step]))),
+    }
 
 
 def goal_names(recording: Recording) -> set[int]:
     """Return the steps at which the goal says what is typed, chosen or clicked, be there a choice or not."""
-    return _naming(recording, {*shared_texts(recording), *inflected_texts(recording)})
-
-
-def _naming(recording: Recording, said: Collection[str]) -> set[int]:
-    return {index for index, shown in enumerate(recording.steps) if any(text in said for text, _ in _done(shown))}
+    said = set(shared_texts(recording))
+    return goal_decides(recording) | {
+        step for step, shown in enumerate(recording.steps) if said.intersection(_done(shown))
+    }
 
 
 def turns_of(recordings: Iterable[Recording]) -> list[tuple[Recording, int]]:
@@ -173,55 +182,37 @@ def _stays(recording: Recording, index: int) -> bool:
     return before["url"] == now["url"] and len(kept) > len(known) / 2
 
 
-def _done(shown: Shown) -> list[tuple[str, bool]]:
-    """What a step typed, chose or clicked, and whether it might have been something else of the kind."""
+def _done(shown: Shown) -> list[str]:
+    """What a step typed, chose or clicked."""
     action: Any = shown.action
-    elements = shown.observation["elements"]
-    element = next((one for one in elements if one["id"] == getattr(action, "id", None)), None)
     if action.name in ("fill", "type"):
-        return [(action.text, True)]
+        return [action.text]
     if action.name == "select":
-        return [(option, True) for option in action.options]
-    if action.name == "click" and element is not None:
-        alike = {one["name"] for one in elements if one["role"] == element["role"]}
-        return [(element["name"], len(alike) > 1)]
-    return []
+        return list(action.options)
+    return [one["name"] for one in shown.observation["elements"] if action.name == "click" and one["id"] == action.id]
 
 
-def _without_choice(recording: Recording) -> set[str]:
-    """Names of the goal that were once the only ones to click: "Log in" is what it says, and not one of several."""
-    done = [one for shown in recording.steps for one in _done(shown)]
-    return {text for text, might_differ in done if not might_differ}
+def _without_choice(recording: Recording, choices: Sequence[Choice]) -> set[str]:
+    """Names of the goal that were the only ones to click: "Log in" is what it says, and not one of several."""
+    decided = {one.step for one in choices}
+    return {
+        text for step, shown in enumerate(recording.steps) if shown.action.name == "click" and step not in decided
+        for text in _done(shown)
+    }  # fmt: skip
 
 
-def _in_any_form(text: str) -> str:
-    return rf"(?<!\w)(?i:{re.escape(text)})(?:e?s)?(?!\w)"
-
-
-def _by_place(recording: Recording) -> set[int]:
+def _by_place(recording: Recording, choices: Sequence[Choice]) -> set[int]:
     """What may have been chosen by its place: links that the goal does not name, and one of several alike."""
+    decided = {one.step for one in choices}
     found = set()
-    for shown in recording.steps:
+    for step, shown in enumerate(recording.steps):
         alike = Counter((one["role"], one["name"]) for one in shown.observation["elements"])
         for one in shown.observation["elements"]:
             named = one["name"] and re.search(bounded(one["name"]), recording.goal, re.IGNORECASE)
-            unnamed = one["role"] == "link" and not named
+            unnamed = one["role"] == "link" and not named and step not in decided
             if one["id"] in _numbers(shown.action).values() and (unnamed or alike[one["role"], one["name"]] > 1):
                 found.add(one["id"])
     return found
-
-
-def _by_name(recording: Recording) -> set[int]:
-    """What was chosen because the goal names it."""
-    done = [recording.steps[index].action for index in goal_decides(recording)]
-    return {action.id for action in done if isinstance(action, Click) and action.id is not None}
-
-
-def _laid_out(observation: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
-    dom = layout.arranged(observation["dom"])
-    left = {line.id for line in parse_outline(dom)}
-    gone = {line.id for line in parse_outline(observation["dom"])} - left
-    return {**observation, "dom": dom, "elements": [one for one in observation["elements"] if one["id"] not in gone]}
 
 
 def _other_ids(observations: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> dict[int, int]:
@@ -238,62 +229,8 @@ def _other_ids(observations: Sequence[Mapping[str, Any]], rng: np.random.Generat
 
 
 def _vocabulary(recording: Recording) -> list[str]:
-    """The words of its pages: real ones, in the user's language. Not those of the goal or of elements' names."""
-    pages = {shown.observation["page_text"] for shown in recording.steps}
-    named = (each["name"] for shown in recording.steps for each in shown.observation["elements"])
-    taken = [recording.goal, *named, *(name for shown in recording.steps for name in choosable(shown))]
-    words = {word.lower() for page in pages for word in _WORD.findall(page) if word.isalpha()}
-    return sorted(words - {word.lower() for text in taken for word in _WORD.findall(text)})
-
-
-def _other_words(texts: Sequence[str], vocabulary: Sequence[str], rng: np.random.Generator) -> dict[str, str]:
-    """Others for these texts. The same word, in any case, becomes the same other one in all of them."""
-    known: dict[str, str] = {}
-
-    def drawn(word: str) -> str:
-        if not word[0].isalpha():
-            return _number(len(word), rng)
-        unused = [one for one in vocabulary if one not in known.values()] if rng.random() < REAL_WORDS else []
-        return unused[int(rng.integers(len(unused)))] if unused else _word(len(word), rng)
-
-    def other(match: re.Match[str]) -> str:
-        word = match[0]
-        if word.lower() not in known:
-            known[word.lower()] = drawn(word)
-        new = known[word.lower()]
-        return new.upper() if word.isupper() else new.capitalize() if word[0].isupper() else new
-
-    return {text: _WORD.sub(other, text) for text in texts}
-
-
-def _word(length: int, rng: np.random.Generator) -> str:
-    """A word that can be spoken, about as long."""
-    parts = rng.integers(len(_CONSONANTS) * len(_VOWELS), size=max(2, (length + 1) // 2))
-    return "".join(_CONSONANTS[part // len(_VOWELS)] + _VOWELS[part % len(_VOWELS)] for part in parts)[: max(length, 4)]
-
-
-def _number(length: int, rng: np.random.Generator) -> str:
-    return "".join(map(str, rng.integers(10, size=length)))
-
-
-def _replacing(spoken: Mapping[str, str], loose: Collection[str]) -> Text:
-    """Return a function that puts others in the places of these texts; of those that are `loose`, in any form."""
-    if not spoken:
-        return lambda text: text
-    known = {text.lower(): other for text, other in spoken.items() if text in loose}
-
-    def other(match: re.Match[str]) -> str:
-        said = match[0]
-        if said in spoken or PLACEHOLDER.fullmatch(said):
-            return spoken.get(said, said)
-        stem = next(said[: len(said) - number] for number in (0, 1, 2) if said[: len(said) - number].lower() in known)
-        new = known[stem.lower()]
-        return (new.upper() if said.isupper() else new.lower() if said.islower() else new) + said[len(stem) :]
-
-    longest_first = sorted(spoken, key=len, reverse=True)
-    words = (_in_any_form(one) if one in loose else bounded(one) for one in longest_first)
-    pattern = re.compile("|".join([PLACEHOLDER.pattern, *words]))
-    return lambda text: pattern.sub(other, text)
+    """The words of its pages: real ones, in the user's language."""
+    return sorted({word.lower() for shown in recording.steps for word in _WORD.findall(shown.observation["page_text"])})
 
 
 def _container(line: OutlineLine, text: Text) -> str:

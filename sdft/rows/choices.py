@@ -1,0 +1,164 @@
+"""What a recording chose of several: options, links, radio buttons, rows. And what of each its goal speaks of.
+
+Nothing but the goal may tell the right one, so what might have been chosen instead has to be known whole: all of them
+change their places and their words together (`renaming.py`, `layout.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from selfsurf.browser_env.goal.words import SMALL, shared_words, words_of
+from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
+from selfsurf.sdft.rows.tree import Tree
+from selfsurf.sdft.teacher.recording import Recording, Shown
+
+MOST = 60
+"""More members than that are no choice that a goal's words decide."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several, chosen at a step.
+
+    What is chosen is an element, or an option of one.
+    """
+
+    step: int
+    label: str
+    """What is asked: the field's name, or what the members' names have in common."""
+    ids: tuple[int, ...]
+    """Of the members, in their order on the page; empty for options."""
+    names: tuple[str, ...]
+    """Of the members."""
+    chosen: int
+    """Its place among them."""
+    columns: tuple[tuple[str, ...], ...]
+    """What tells the members apart, of which the goal says the chosen one's: for each of these texts that of every
+    member, in their order. Empty if the goal doesn't say which."""
+
+    @property
+    def value(self) -> str:
+        """What the goal says of the chosen one."""
+        return " ".join(column[self.chosen] for column in self.columns)
+
+
+def choices_of(recording: Recording) -> list[Choice]:
+    """Return the choices of a recording, in their order."""
+    touched = {id for shown in recording.steps for id in _touched(shown)}
+    return [
+        choice
+        for step, shown in enumerate(recording.steps)
+        for choice in _choices(step, shown, recording.goal, touched)
+    ]
+
+
+def _choices(step: int, shown: Shown, goal: str, touched: set[int]) -> list[Choice]:
+    action: Any = shown.action
+    elements = {one["id"]: one for one in shown.observation["elements"]}
+    element = elements.get(getattr(action, "id", None))
+    if element is None:
+        return []
+    if action.name == "select":
+        options = tuple(dict.fromkeys(element.get("options", ())))
+        if not 1 < len(options) <= MOST:
+            return []
+        return [
+            Choice(step, element["name"], (), options, options.index(one), _by_name(options, options.index(one), goal))
+            for one in action.options
+            if one in options
+        ]
+    if action.name != "click":
+        return []
+    page = Tree(parse_outline(shown.observation["dom"]))
+    if action.id not in page.places:
+        return []
+    ids = _kin(page, element, elements, touched)
+    if not 1 < len(ids) <= MOST:
+        return []
+    names = tuple(elements[id]["name"] for id in ids)
+    chosen = ids.index(element["id"])
+    columns = _by_name(names, chosen, goal) or _by_row(page, ids, chosen, goal)
+    return [Choice(step, _common(names) or element["role"], tuple(ids), names, chosen, columns)]
+
+
+def _touched(shown: Shown) -> set[int]:
+    found = (getattr(shown.action, key, None) for key in ("id", "from_", "to"))
+    return {one for one in found if isinstance(one, int)}
+
+
+def _kin(
+    page: Tree, element: Mapping[str, Any], elements: Mapping[int, Mapping[str, Any]], touched: set[int]
+) -> list[int]:
+    """Return the elements of one role that the smallest part of the page with several of it has, in their order.
+
+    Those whose names are of one form, such as "Book NAME", are alone if there are several.
+    """
+    own = element["id"]
+    alike = [
+        id
+        for id in page.places
+        if id == own or (id in elements and elements[id]["role"] == element["role"] and id not in touched)
+    ]
+    found = [own]
+    for part in page.around(own):
+        found = [id for id in alike if page.places[id] in part]
+        if len(found) > 1:
+            break
+    names = {id: words_of(elements[id]["name"]) for id in found}
+    formed = [id for id in found if id == own or _form(names[own], names[id])]
+    return formed if len(formed) > 1 else found
+
+
+def _form(name: Sequence[str], other: Sequence[str]) -> bool:
+    """Do two names begin or end with the same words, and differ in others?"""
+    if not name or not other:
+        return False
+    return name != other and (name[0] == other[0] or name[-1] == other[-1]) and min(len(name), len(other)) > 1
+
+
+def _common(names: Sequence[str]) -> str:
+    """Return the words with which all names begin or end."""
+    said = [words_of(name) for name in names]
+    first = [row[0] for row in zip(*said, strict=False) if len(set(row)) == 1]
+    last = [row[0] for row in zip(*(one[::-1] for one in said), strict=False) if len(set(row)) == 1]
+    return " ".join(word for word in first or last[::-1] if word.lower() not in SMALL)
+
+
+def _by_name(names: Sequence[str], chosen: int, goal: str) -> tuple[tuple[str, ...], ...]:
+    slots = _slots(names, chosen, goal)
+    return (slots,) if slots and slots.count(slots[chosen]) == 1 else ()
+
+
+def _slots(texts: Sequence[str], chosen: int, goal: str) -> tuple[str, ...]:
+    """Return what of each text stands where the chosen one has what the goal says; nothing if it has no such thing."""
+    value = shared_words(texts[chosen], goal, [one for one in texts if one != texts[chosen]])
+    if not value or len(set(texts)) == 1:
+        return ()
+    before, _, after = texts[chosen].partition(value)
+    return tuple(_within(one, before, after) for one in texts)
+
+
+def _within(name: str, before: str, after: str) -> str:
+    """Return a name without what another has before and after its value, as far as it has these."""
+    rest = name.removeprefix(before) if name.startswith(before) else name
+    rest = rest.removesuffix(after) if after and rest.endswith(after) else rest
+    return rest if words_of(rest) else name
+
+
+def _by_row(page: Tree, ids: Sequence[int], chosen: int, goal: str) -> tuple[tuple[str, ...], ...]:
+    """Return the columns of rows, each with one member, of which the goal says something."""
+    rows = [[said_by(page.lines[at]) for at in block] for block in page.blocks(ids)]
+    if not rows or len({len(row) for row in rows}) > 1:
+        return ()
+    columns = [_slots(column, chosen, goal) for column in zip(*rows, strict=True)]
+    found = tuple(dict.fromkeys(one for one in columns if one))
+    values = [*zip(*found, strict=True)]
+    return found if found and values.count(values[chosen]) == 1 else ()
+
+
+def said_by(line: OutlineLine) -> str:
+    """Return what a line says: an element's name, or text."""
+    return line.words if line.element is None else line.element.name

@@ -1,0 +1,173 @@
+"""Other words for what goal, pages and actions of a recording share, put in all their places at once.
+
+All members of a choice get their words from one draw and in a drawn order, so that length, novelty and what was
+recorded tell nothing about which of them the goal means.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from selfsurf.browser_env.goal.words import NUMBERS, bounded, said_as
+from selfsurf.browser_env.safety.secrets import PLACEHOLDER
+from selfsurf.sdft.rows.choices import Choice
+from selfsurf.sdft.rows.dates import Day, days_in, rewritten
+
+AS_RECORDED, ALL_NEW = 0.3, 0.4
+"""How often the members of choices keep the recorded words, in another order, and how often all have new ones; else
+each has a new one or not."""
+
+REAL_WORDS = 0.5
+"""How often another word is one of the pages' own, and not one that means nothing."""
+
+_WORD = re.compile(r"[^\W\d_]{2,}|\d+")
+_CONSONANTS, _VOWELS = "bcdfghklmnprstvwz", "aeiou"
+_ATTEMPTS = 50
+
+Text = Callable[[str], str]
+
+
+class Words:
+    """Draws words that nothing else is called.
+
+    Args:
+        rng: what they are drawn from.
+        real: words that may be taken, such as the page's own.
+        taken: texts whose words are not drawn.
+    """
+
+    def __init__(self, rng: np.random.Generator, real: Sequence[str], taken: Iterable[str]) -> None:
+        self._rng = rng
+        self._real = list(real)
+        self._taken = {word.lower() for text in taken for word in _WORD.findall(text)}
+        self._known: dict[str, str] = {}
+
+    def other(self, text: str) -> str:
+        """Return another text of as many words; the same word, in any case, becomes the same other one in all texts."""
+        return _WORD.sub(self._word, text)
+
+    def word(self, length: int) -> str:
+        """Return a word that can be spoken and means nothing."""
+        parts = self._rng.integers(len(_CONSONANTS) * len(_VOWELS), size=max(2, (length + 1) // 2))
+        spoken = (_CONSONANTS[part // len(_VOWELS)] + _VOWELS[part % len(_VOWELS)] for part in parts)
+        return "".join(spoken)[: max(length, 4)]
+
+    def _word(self, match: re.Match[str]) -> str:
+        word = match[0]
+        if word.lower() not in self._known:
+            self._known[word.lower()] = self._unused(word)
+        new = self._known[word.lower()]
+        return new.upper() if word.isupper() else new.capitalize() if word[0].isupper() else new
+
+    def _unused(self, word: str) -> str:
+        for _ in range(_ATTEMPTS):
+            new = self._drawn(word)
+            if new not in self._taken:
+                break
+        self._taken.add(new)
+        return new
+
+    def _drawn(self, word: str) -> str:
+        if word[0].isdigit():
+            first = self._rng.integers(1, 10) if word[0] != "0" else 0
+            return "".join(map(str, [first, *self._rng.integers(10, size=len(word) - 1)]))
+        if self._real and self._rng.random() < REAL_WORDS:
+            return self._real[int(self._rng.integers(len(self._real)))].lower()
+        return self.word(len(word))
+
+
+def renamed(choices: Sequence[Choice], words: Words, rng: np.random.Generator) -> dict[str, str]:
+    """Return other texts for what tells the members of choices apart, and for their whole names.
+
+    Args:
+        choices: those that the goal decides.
+        words: draws new ones.
+        rng: what is drawn from.
+    """
+    found: dict[str, str] = {}
+    for values in _united([column for one in choices for column in one.columns]):
+        drawn = rng.random()
+        share = 0.0 if drawn < AS_RECORDED else 1.0 if drawn < AS_RECORDED + ALL_NEW else 0.5
+        new = [words.other(value) if rng.random() < share else value for value in values]
+        if len(set(new)) == len(values):
+            found |= {value: new[at] for value, at in zip(values, rng.permutation(len(values)), strict=True)}
+    for one in choices:
+        found |= _forms(one, found, rng)
+    return found
+
+
+def _united(columns: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Unite columns that share a text: it has to become the same other one in all of them."""
+    found: list[dict[str, None]] = []
+    for column in columns:
+        values = dict.fromkeys(column)
+        for other in [one for one in found if not one.keys().isdisjoint(values)]:
+            found.remove(other)
+            values = {**other, **values}
+        found.append(values)
+    return [[*one] for one in found]
+
+
+def _forms(choice: Choice, new: Mapping[str, str], rng: np.random.Generator) -> dict[str, str]:
+    """Return the members' whole names with what is around their values drawn anew, too, where that differs."""
+    for values in choice.columns:
+        if not all(value in name for value, name in zip(values, choice.names, strict=True)):
+            continue
+        around = [tuple(name.split(value, 1)) for value, name in zip(values, choice.names, strict=True)]
+        if len(set(around)) > 1:
+            forms = [around[at] for at in rng.permutation(len(around))]
+            named = zip(choice.names, values, forms, strict=True)
+            return {name: new.get(value, value).join(form) for name, value, form in named}
+    return {}
+
+
+def replacing(texts: Mapping[str, str], loose: Collection[str] = (), days: Mapping[Day, Day] | None = None) -> Text:
+    """Return a function that puts other texts in the places of these, all at once.
+
+    Args:
+        texts: for each text the other.
+        loose: those that are also meant in another case and in the plural.
+        days: for each day the other, in whatever form it is written.
+    """
+    days = days or {}
+    known = {text.lower(): other for text, other in texts.items() if text in loose}
+
+    def other(match: re.Match[str]) -> str:
+        said = match[0]
+        if said in texts or PLACEHOLDER.fullmatch(said):
+            return texts.get(said, said)
+        stem = next(said[: len(said) - number] for number in (0, 1, 2) if said[: len(said) - number].lower() in known)
+        new = known[stem.lower()]
+        return (new.upper() if said.isupper() else new.lower() if said.islower() else new) + said[len(stem) :]
+
+    longest_first = sorted(texts, key=len, reverse=True)
+    forms = (_in_any_form(one) if one in loose and not one[-1:].isdigit() else bounded(one) for one in longest_first)
+    pattern = re.compile("|".join([PLACEHOLDER.pattern, *forms]))
+
+    def replaced(text: str) -> str:
+        parts, end = [], 0
+        for one in days_in(text) if days else ():
+            new = next((to for day, to in days.items() if day.same(one.day)), None)
+            if new is not None and one.start >= end:
+                parts += [pattern.sub(other, text[end : one.start]), rewritten(text, one, new)]
+                end = one.end
+        return "".join([*parts, pattern.sub(other, text[end:])])
+
+    return replaced
+
+
+def said_otherwise(value: str, new: str, goal: str) -> dict[str, str]:
+    """Return how a goal says a value if that isn't word for word, and what it says for the new one: "two" for "2"."""
+    said = said_as(value, goal)
+    if not said or re.search(_in_any_form(value), goal):
+        return {}
+    if said.lower() in NUMBERS:
+        return {said: NUMBERS[int(new)] if new.isdigit() and int(new) < len(NUMBERS) else new}
+    return {said: new.lower() if said.islower() else new}
+
+
+def _in_any_form(text: str) -> str:
+    return rf"(?<!\w)(?i:{re.escape(text)})(?:e?s)?(?!\w)"
