@@ -48,6 +48,7 @@ class Layout:
         self._touched = frozenset(touched)
         self._in_order = frozenset(in_order)
         self._groups = [[ids[at] for at in rng.permutation(len(ids))] for ids in groups]
+        self._rows: set[OutlineLine] = set()
         self._said = re.compile("|".join(map(bounded, said)) or r"(?!)", re.IGNORECASE)
 
     def of(self, observation: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +56,8 @@ class Layout:
         lines = parse_outline(observation["dom"])
         was = {line.id for line in lines}
         for group in self._groups:
-            lines = _exchanged(lines, group)
+            lines, rows = _exchanged(lines, group)
+            self._rows |= rows
         arranged = self._arranged(lines)
         places = {line.id: at for at, line in enumerate(arranged) if line.id is not None}
         kept = [one for one in observation["elements"] if one["id"] in places or one["id"] not in was]
@@ -81,7 +83,10 @@ class Layout:
             kept = [next(mixed) if at in movable else block for at, block in enumerate(kept)]
             used = iter([block for block in blocks if self._is_used(block)])
             kept = [next(used) if self._is_used(block) else block for block in kept]
-        return [line for head, *below in kept for line in (head, *(self._arranged(below) if below else []))]
+        return [
+            line for head, *below in kept
+            for line in (head, *(below if head in self._rows or not below else self._arranged(below)))
+        ]  # fmt: skip
 
     def _choices(self, blocks: Sequence[Sequence[OutlineLine]]) -> list[int]:
         """Which blocks are options."""
@@ -95,7 +100,7 @@ class Layout:
         head = block[0]
         if len(block) > 1 or head.id in self._touched or head.text.startswith(_PART_OF_OTHERS):
             return False
-        if (by_place and head.id is None) or self._said.search(head.text):
+        if (by_place and head.id is None) or head in self._rows or self._said.search(head.text):
             return False
         return self._drawn(_name(block)) < self._share
 
@@ -104,20 +109,24 @@ class Layout:
         return float(np.random.default_rng([self._seed, *name.encode()]).random())
 
 
-def _exchanged(lines: list[OutlineLine], ids: Sequence[int]) -> list[OutlineLine]:
-    """Return lines where what belongs to each of these elements stands in the order of the ids."""
+def _exchanged(lines: list[OutlineLine], ids: Sequence[int]) -> tuple[list[OutlineLine], set[OutlineLine]]:
+    """Return lines where what belongs to each of these elements stands in the order of the ids, and which these are."""
     tree = Tree(lines)
     there = [id for id in ids if id in tree.places]
     if len(there) < 2:
-        return lines
+        return lines, set()
     blocks = tree.blocks(there) or [range(tree.places[id], tree.places[id] + 1) for id in there]
-    result, end = [], 0
+    result: list[OutlineLine] = []
+    rows: set[OutlineLine] = set()
+    end = 0
     for place, block in zip(sorted(blocks, key=lambda one: one.start), blocks, strict=True):
         moved = [lines[at] for at in block]
         by = lines[place.start].indent - moved[0].indent
-        result += [*lines[end : place.start], *(one._replace(indent=one.indent + by) for one in moved)]
+        moved = [one._replace(indent=one.indent + by) for one in moved]
+        result += [*lines[end : place.start], *moved]
+        rows.update(moved if len(moved) > 1 else ())
         end = place.stop
-    return [*result, *lines[end:]]
+    return [*result, *lines[end:]], rows
 
 
 def _name(block: Sequence[OutlineLine]) -> str:
