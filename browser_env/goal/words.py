@@ -17,7 +17,7 @@ NUMBERS = (
 )  # fmt: skip
 """Numbers that goals say in words."""
 
-_WORD = re.compile(r"\d+(?:[.,:/-]\d+)+|[^\W_]+")
+WORD = re.compile(r"\d+(?:[.,:/-]\d+)+|[^\W_]+")
 _ENDINGS = ("s", "es")
 SMALL = frozenset((
     "a", "an", "the", "and", "or", "of", "for", "to", "in", "on", "at", "by", "with", "from", "as", "is", "it", "its",
@@ -36,7 +36,7 @@ def bounded(text: str) -> str:
 
 def words_of(text: str) -> list[str]:
     """Return the words and numbers of a text."""
-    return _WORD.findall(text)
+    return WORD.findall(text)
 
 
 def plain(word: str) -> str:
@@ -62,7 +62,7 @@ def shared_words(text: str, goal: str, others: Sequence[str] = ()) -> str:
     Returns:
         The part as the text has it; empty if they share nothing, or only what all others have, or words like "the".
     """
-    mine, there = list(_WORD.finditer(text)), list(map(plain, words_of(goal)))
+    mine, there = list(WORD.finditer(text)), list(map(plain, words_of(goal)))
     said = [plain(one[0]) for one in mine]
     beside = [set(map(plain, words_of(one))) for one in others]
     worth = [0.0 if word in SMALL else 1 - sum(word in one for one in beside) / max(1, len(beside)) for word in said]
@@ -80,7 +80,7 @@ def shared_words(text: str, goal: str, others: Sequence[str] = ()) -> str:
 
 def said_as(text: str, goal: str) -> str:
     """Return the part of a goal that says a text in any case and number; empty if none does."""
-    wanted, there = list(map(plain, words_of(text))), list(_WORD.finditer(goal))
+    wanted, there = list(map(plain, words_of(text))), list(WORD.finditer(goal))
     said = [plain(one[0]) for one in there]
     for place in range(len(said) - len(wanted) + 1 if wanted else 0):
         if said[place : place + len(wanted)] == wanted:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
-from selfsurf.browser_env.goal.words import SMALL, shared_words, words_of
+from selfsurf.browser_env.goal.words import SMALL, WORD, shared_words, words_of
 from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
 from selfsurf.sdft.rows.tree import Tree
 from selfsurf.sdft.teacher.recording import Recording, Shown
@@ -142,10 +143,15 @@ def _slots(texts: Sequence[str], chosen: int, goal: str) -> tuple[str, ...]:
 
 
 def _within(name: str, before: str, after: str) -> str:
-    """Return a name without what another has before and after its value, as far as it has these."""
-    rest = name.removeprefix(before) if name.startswith(before) else name
-    rest = rest.removesuffix(after) if after and rest.endswith(after) else rest
-    return rest if words_of(rest) else name
+    """Return a name without the words that another has before and after its value, as far as it has these."""
+    start, end = _alike(name, before), len(name) - _alike(name[::-1], after[::-1])
+    found = [one for one in WORD.finditer(name) if one.start() >= start and one.end() <= end]
+    return name[found[0].start() : found[-1].end()] if found else name
+
+
+def _alike(text: str, other: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other, strict=False)))
 
 
 def _by_row(page: Tree, ids: Sequence[int], chosen: int, goal: str) -> tuple[tuple[str, ...], ...]:

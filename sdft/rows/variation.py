@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from selfsurf.browser_env import Action
-from selfsurf.browser_env.goal.words import bounded, texts_of_goal
+from selfsurf.browser_env.goal.words import SMALL, bounded, texts_of_goal
 from selfsurf.browser_env.observe.outline import OutlineLine, parse_line, parse_outline
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER
 from selfsurf.sdft.rows.choices import Choice, choices_of
@@ -230,7 +230,8 @@ def _other_ids(observations: Sequence[Mapping[str, Any]], rng: np.random.Generat
 
 def _vocabulary(recording: Recording) -> list[str]:
     """The words of its pages: real ones, in the user's language."""
-    return sorted({word.lower() for shown in recording.steps for word in _WORD.findall(shown.observation["page_text"])})
+    pages = {shown.observation["page_text"] for shown in recording.steps}
+    return sorted({word.lower() for page in pages for word in _WORD.findall(page)} - SMALL)
 
 
 def _container(line: OutlineLine, text: Text) -> str:

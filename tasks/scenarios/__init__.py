@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from selfsurf.tasks.scenarios.form import Crash, Move, Register, UploadFile, Voucher
+from selfsurf.tasks.scenarios.hotel import Hotel
 from selfsurf.tasks.scenarios.inbox import Delete, Told
 from selfsurf.tasks.scenarios.library import Reserve, ReserveFormat
 from selfsurf.tasks.scenarios.market import CookieBanner, DeadEnd, EndlessScroll, Pages, SlowPage
@@ -19,7 +20,7 @@ from selfsurf.tasks.scenarios.shop import Login, Order, Phone
 
 FLOWS: dict[str, Callable[..., Scenario]] = {
     "register": Register, "move": Move, "reserve": Reserve, "reserve-format": ReserveFormat, "order": Order,
-    "phone": Phone,
+    "phone": Phone, "hotel": Hotel,
 }  # fmt: skip
 """The flows by name."""
 
