@@ -328,7 +328,9 @@ def not_taking(
     def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         bodies.append(body)
         refused = next((field for field in fields if field in body), None)
-        answer(handler, code, UNSUPPORTED[form](refused)) if refused else answer(handler, body=completion())
+        reply = completion()
+        reply["choices"][0]["logprobs"] = {"content": [{"token": "a", "logprob": -0.5}]} if "logprobs" in body else None
+        answer(handler, code, UNSUPPORTED[form](refused)) if refused else answer(handler, body=reply)
 
     return handle
 
@@ -339,6 +341,7 @@ def test_sampling_fields_that_a_server_does_not_take_are_left_out(
     asking: Callable[..., OpenAIPolicy], caplog: pytest.LogCaptureFixture, form: str, code: int
 ) -> None:
     bodies: list[dict[str, Any]] = []
+    assert asking(not_taking([], form), endpoint="vllm", logprobs=True).complete([ASK])[0].logprobs == [-0.5]
     policy = asking(not_taking(bodies, form, "temperature", "seed", "top_p", code=code), endpoint="vllm", logprobs=True)
     for _ in range(2):
         [reply] = policy.complete([ASK], seed=7)
@@ -348,7 +351,8 @@ def test_sampling_fields_that_a_server_does_not_take_are_left_out(
         assert not body.keys() & {"temperature", "seed", "top_p"}
         assert {"max_tokens", "top_k"} <= body.keys()
     told = [record.getMessage() for record in caplog.records if record.name.endswith("openai.requests")]
-    assert [f"Leaving out {field} from now on" in line for field, line in zip(("temperature", "seed", "top_p"), told, strict=True)]  # fmt: skip
+    for field, line in zip(("temperature", "seed", "top_p"), told, strict=True):
+        assert f"Leaving out {field} from now on" in line
 
 
 def test_requests_at_once_tell_of_a_field_once(
