@@ -131,3 +131,20 @@ function dragBegan({id, x, y}) {
   if (win) win.dragStarted = null;
   return begun;
 }
+
+// What the page has done since this was asked last, in a drag that began at an element: has it started timers (ours have
+// numbers of the same row), and moved elements? With `last`, nothing more is heeded.
+let heeded = null;
+function heedDrag({id, last}) {
+  const el = id === null ? null : find(id).el;
+  const doc = el ? documentOf(el) : document, win = DOC.defaultView(doc);
+  const timer = win.setTimeout(() => {}), since = heeded;
+  win.clearTimeout(timer);
+  const records = since?.observer.takeRecords().length;
+  since?.observer.disconnect();
+  const observer = new MutationObserver(() => { heeded.rearranged = true; });
+  heeded = last ? null : {win, timer, observer, rearranged: false};
+  if (!last) observer.observe(doc, {subtree: true, childList: true});
+  if (since?.win !== win) return {timed: false, rearranged: false};
+  return {timed: timer > since.timer + 1, rearranged: since.rearranged || records > 0};
+}

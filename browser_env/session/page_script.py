@@ -44,7 +44,7 @@ _METHODS = (
     "optionIn", "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines",
     "scrolledTo", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey", "keptKey",
     "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "keysGo", "checkLater", "notChosen",
-    "described", "dragBegan", "framed", "pageText", "withIds",
+    "described", "dragBegan", "heedDrag", "framed", "pageText", "withIds",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "stilled", "framed"})
