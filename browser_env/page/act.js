@@ -486,8 +486,7 @@ function shownOptions(el) {
     const found = of(list);
     if (found.length) return found;
   }
-  const opened = acted?.el === el && shownPopups(el.ownerDocument) > acted.popups;  // some don't say so
-  if (el.getAttribute('aria-expanded') === 'false' && !opened) return [];
+  if (isShut(el)) return [];
   const open = everywhere(el.ownerDocument, '[role=listbox]').filter((list) => list !== el && drawn(list)).map(of).filter((found) => found.length);
   return open.length === 1 ? open[0] : [];
 }
@@ -548,6 +547,9 @@ function select({id, options, number}) {
   const unwanted = multiple && roleOf(el) === 'listbox' ? shown.find((o) => ariaOf(o, 'selected') && !isWanted(o)) : null;
   return unwanted ? {unselect: idOf(unwanted)} : {custom: true};
 }
+
+// Does a list say that it is closed? Options in it are what is chosen.
+const isShut = (el) => el.getAttribute('aria-expanded') === 'false' && !hasOpened(el);
 
 // What chooses one option of a custom list: `click`, or `done` if it is chosen. Else `options` are those that are shown, and
 // `text` says whether the list can be searched by typing.
