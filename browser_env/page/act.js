@@ -764,3 +764,13 @@ function scrolledTo({x, y}) {
   for (let node = at; node; node = parentAcross(node)) offsets.push(node.scrollLeft, node.scrollTop);
   return edition() + offsets.filter(Boolean);
 }
+
+// Is there a loading indicator in view, or a text that says so?
+function saysLoading() {
+  if (candidates().some(isLoading)) return true;
+  for (const root of roots()) {
+    const walker = walkerOf(document, root, NodeFilter.SHOW_TEXT);
+    for (let node; (node = walker.nextNode());) if (SAYS_LOADING.test(node.data) && parentOf(node) && isLoading(parentOf(node))) return true;
+  }
+  return false;
+}

@@ -99,6 +99,27 @@ def test_where_nothing_scrolls_it_is_told(open_page):
     assert "nothing scrolled" in obs["events"][0]
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("<p id=m>Loading more...</p>", "the page shows that it is loading more"),
+        ("<div aria-busy=true>More</div>", "the page shows that it is loading more"),
+        ("<script>onwheel = () => fetch('/more?hangs')</script>", "what was requested is still to come"),
+        ("<p hidden>Loading more...</p>", "or this does not scroll"),
+    ],
+)
+def test_where_more_is_being_loaded_it_is_told(make, loopback, more, told):
+    def answer(request):
+        if "hangs" in request.path:
+            time.sleep(1)
+        return f"<p style='height:3000px'>feed</p>{more}".encode()
+
+    env, _ = make(loopback(answer).url)
+    env.step({"action": "scroll", "dy": 9000})
+    obs, *_ = env.step({"action": "scroll", "dy": 100})
+    assert told in obs["events"][0]
+
+
 @pytest.mark.parametrize("holder", ["body", "html"])
 def test_scrolling_under_an_overlay_leaves_the_page_that_it_holds_still(open_page, by_name, holder):
     env, obs = open_page(
