@@ -18,12 +18,51 @@ function barred(el) {
   return null;
 }
 
-function points(el) {
+// Points of an element at which it may be reached, its middle first; with `words`, those of an item before that.
+function points(el, words) {
   const rect = boxOf(el);
   const out = [[rect.left + rect.width / 2, rect.top + rect.height / 2]];
+  const own = words && ITEMS.has(roleOf(el)) ? wordsOf(el) : null;
+  if (own && firstIn(el, ITEMS_WITHIN)) return [own];
+  if (own && !isAtWords(el, ...out[0])) out.unshift(own);
   for (const r of Array.from(el.getClientRects()).slice(0, 4)) out.push([r.left + r.width / 2, r.top + r.height / 2]);
   for (const [fx, fy] of [[0.25, 0.25], [0.75, 0.25], [0.25, 0.75], [0.75, 0.75], [0.5, 0.1], [0.5, 0.9]]) out.push([rect.left + rect.width * fx, rect.top + rect.height * fy]);
   return out;
+}
+
+// Items that may be wider than their words, which alone may react, or have further items inside.
+const ITEMS = new Set(['listitem', 'menuitem', 'menuitemcheckbox', 'menuitemradio', 'option', 'treeitem']);
+
+const ITEMS_WITHIN = ['li', ...Array.from(ITEMS, (role) => `[role=${role}]`)].join(', ');
+
+// The middle of an item's first own words: those that are in no control and no other item inside; null if it has none.
+function wordsOf(item) {
+  const isOwn = (node) => {
+    let up = parentOf(node);
+    while (up && up !== item && !INTERACTIVE_ROLES.has(roleOf(up)) && !ITEMS.has(roleOf(up))) up = parentOf(up);
+    return up === item;
+  };
+  const walker = walkerOf(document, item, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const [rect] = squeeze(node.data) && isOwn(node) ? boxesOf(node) : [], within = rectOf(parentOf(node));
+    const left = Math.max(rect?.left, within.left), right = Math.min(rect?.right, within.right);  // it may be cut
+    if (right - left > 1) return [(left + right) / 2, rect.top + rect.height / 2];
+  }
+  return null;
+}
+
+function boxesOf(text) {
+  const range = DOC.createRange(text.ownerDocument);
+  range.selectNodeContents(text);
+  return Array.from(range.getClientRects()).filter(({width, height}) => width && height);
+}
+
+// Are words of an item, or a picture in it, at this point, and not only its background?
+function isAtWords(item, x, y) {
+  const hit = deepest(item.ownerDocument, x, y);
+  if (!hit || !isInside(hit, item)) return false;
+  if (!hit.firstChild && hit !== item) return true;
+  return Array.from(hit.childNodes).some((node) => node.nodeType === 3 && boxesOf(node).some((box) => x >= box.left && x <= box.right && y >= box.top && y <= box.bottom));
 }
 
 const sized = (el) => { const rect = boxOf(el); return rect.width > 0 && rect.height > 0; };
@@ -43,8 +82,8 @@ function bring(el, block) {
 }
 
 // A point of `target` at which a click reaches `el` (itself, or its label's control), or null.
-function pointOf(target, el) {
-  for (const [x, y] of points(target)) {
+function pointOf(target, el, words) {
+  for (const [x, y] of points(target, words)) {
     if (reachedAt(target, el, x, y)) return [x, y];
   }
   return null;
@@ -110,8 +149,8 @@ function inView(el) {
 
 // Where the mouse reaches the element, in coordinates of this document's viewport.
 // `press`: the number of the press that follows, which is watched over; 0 for none.
-// `drop`: the target of a drag, which need not take the mouse while something is held over it.
-function locate({id, hover, press, drop}) {
+// `drop`: the target of a drag, which need not take the mouse while something is held over it. `words`: as in points.
+function locate({id, hover, press, drop, words}) {
   letGo();
   const {el, error} = find(id);
   if (error) return {error};
@@ -123,7 +162,7 @@ function locate({id, hover, press, drop}) {
   if (!targets.length) return {error: 'hidden'};
   let scrolled = false;
   for (const target of targets) {
-    let at = inView(target) ? pointOf(target, el) : null;
+    let at = inView(target) ? pointOf(target, el, words) : null;
     for (const block of ['center', 'start', 'end', 'nearest']) {  // a bar that is fixed there may cover one of them
       if (at) break;
       const before = boxOf(target);
@@ -131,7 +170,7 @@ function locate({id, hover, press, drop}) {
       const after = boxOf(target);
       const moved = before.top !== after.top || before.left !== after.left;
       scrolled = scrolled || moved;
-      at = moved || block === 'center' ? pointOf(target, el) : null;
+      at = moved || block === 'center' ? pointOf(target, el, words) : null;
     }
     if (!at && scrolled) bring(target, 'center');
     at ||= freePart(target, el) || freeBand(target, el);
@@ -693,14 +732,27 @@ function clearFiles({id}) {
   return {};
 }
 
-function focus({id}) {
+// What holds items, and may have the focus in their place.
+const CONTAINERS = new Set(['combobox', 'grid', 'listbox', 'menu', 'menubar', 'radiogroup', 'tablist', 'tree', 'treegrid']);
+
+// Has the focus what stands for an item: something that names it as its active one or, if that was `clicked`, what holds it?
+function isHeldBy(el, focused, clicked) {
+  if (byIdRef(focused, 'aria-activedescendant').some((active) => isInside(active, el))) return true;
+  return clicked && CONTAINERS.has(roleOf(focused)) && [focused, ...byIdRef(focused, 'aria-controls'), ...byIdRef(focused, 'aria-owns')].some((list) => isInside(el, list));
+}
+
+// Focuses an element for a key. `clicked`: it has been clicked for that.
+function focus({id, clicked}) {
   const {el, error} = find(id);
   if (error) return {error};
   const bar = barred(el);
   if (bar) return {error: bar};
   if (disabled(el)) return {error: 'disabled'};
   show(el);
-  const has = () => isInside(focusedElement() || DOC.documentElement(document), el);
+  const has = () => {
+    const focused = focusedElement() || DOC.documentElement(document);
+    return isInside(focused, el) || isHeldBy(el, focused, clicked);
+  };
   if (!has()) (el.localName === 'label' && el.control ? el.control : el).focus();
   const focused = focusedElement();
   const elsewhere = focused && focused !== DOC.body(focused.ownerDocument) ? {elsewhere: holderName(focused)} : {};
