@@ -29,6 +29,9 @@ LIST_BOUND = 1.0
 CHOICE_BOUND = 0.3
 """Seconds for a list to take in a choice before the next one."""
 
+TAKEN_IN = 150.0
+"""Milliseconds for an editor to take in what is selected: Slate looks every 100."""
+
 PRESSES = 5
 """Times that an option is aimed at while its list moves."""
 
@@ -159,8 +162,15 @@ async def select(targets: Targets, action: Select) -> str:
     _note_reverted(targets, id, answer)
     if "fill" in answer:
         return await _fill(targets, targets.in_frame_of(id, answer["at"]), answer["fill"])
+    if "focused" in answer:
+        await targets.world(id).call("settle", frames=2, bound=CHOICE_BOUND * 1000)
+        answer = await targets.ask("select", id, options=list(action.options))
+        if "focused" in answer:
+            raise ActionError(f"The page took the focus from element {id}; nothing was selected.", "blocked")
     if "marked" in answer:
         await press_chord(targets, "Shift")  # toolbars for what is marked come with a key or the mouse
+        if "editor" in answer:
+            await targets.tab.pass_by(TAKEN_IN)
         return "keyboard"
     way = "dom"
     for _ in range(MOST_OPTIONS):

@@ -336,7 +336,9 @@ function setValue(el, text) {
 const OBJECTIONS = ['rangeUnderflow', 'rangeOverflow', 'stepMismatch', 'patternMismatch', 'typeMismatch', 'tooShort', 'badInput'];
 const unaccepted = (el) => el.validity && OBJECTIONS.some((one) => el.validity[one]) ? {objection: el.validationMessage + (el.validity.patternMismatch && el.title && !el.validationMessage.includes(el.title) ? ' ' + el.title : '')} : {};
 
-const rows = (text) => text.replace(/[\u200b\ufeff]/g, '').replace(/\u00a0/g, ' ').split(/\r?\n/).map((row) => row.trimEnd()).filter(Boolean).join('\n');
+// Characters without a width that editors put beside the caret or in empty lines.
+const FILLERS = /[\u200b\u2060\ufeff]/g;
+const rows = (text) => text.replace(FILLERS, '').replace(/\u00a0/g, ' ').split(/\r?\n/).map((row) => row.trimEnd()).filter(Boolean).join('\n');
 
 // What stands in an editor after `text` was written into it: `shown` if that is another text.
 function written({id, text}) {
@@ -664,20 +666,26 @@ function selectNative(el, options) {
   return {done: true, ...revertedFrom(el, wanted.map((option) => option.value))};
 }
 
-// Selects a text in a field or editor, as one does with the mouse to copy or format it, preferring whole words.
+const literal = (text) => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
+const asWords = (pattern) => new RegExp(`(?<![\\p{L}\\p{N}])${pattern}(?![\\p{L}\\p{N}])`, 'u');
+
+// Selects a text in a field or editor, as one does with the mouse to copy or format it, preferring whole words. An editor
+// without the focus is only `focused`: it takes that in before a selection.
 function mark(el, text) {
   const field = typeof el.value === 'string';
   const parts = [];
   if (!field) for (let walker = document.createTreeWalker(el, NodeFilter.SHOW_TEXT); walker.nextNode();) parts.push(walker.currentNode);
   const all = field ? el.value : parts.map((node) => node.data).join('');
-  const words = new RegExp(`(?<![\\p{L}\\p{N}])${text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}(?![\\p{L}\\p{N}])`, 'u');
-  const whole = all.search(words);
-  const start = whole < 0 ? all.indexOf(text) : whole;
-  if (start < 0 || !text) return {error: 'noText', text};
+  const pattern = Array.from(text, (one) => one === ' ' ? '[ \\u00a0]' : literal(one)).join(FILLERS.source + '*');
+  const found = asWords(pattern).exec(all) || new RegExp(pattern, 'u').exec(all);
+  if (!found || !text) return {error: 'noText', text};
+  const start = found.index, end = start + found[0].length;
   show(el);
+  const focuses = !holdsFocus(el);
   el.focus();
+  if (focuses && !field) return {focused: true};
   if (field) {
-    try { el.setSelectionRange(start, start + text.length); } catch { return {error: 'kind', kind: `field of type ${el.type}`}; }
+    try { el.setSelectionRange(start, end); } catch { return {error: 'kind', kind: `field of type ${el.type}`}; }
     return {marked: true};
   }
   const place = (offset, last) => {
@@ -687,8 +695,8 @@ function mark(el, text) {
     }
     return [el, el.childNodes.length];
   };
-  DOC.getSelection(el.ownerDocument).setBaseAndExtent(...place(start, false), ...place(start + text.length, true));
-  return {marked: true};
+  DOC.getSelection(el.ownerDocument).setBaseAndExtent(...place(start, false), ...place(end, true));
+  return {marked: true, editor: true};
 }
 
 // The file input that an element is, labels or contains, if there is one.
