@@ -552,6 +552,12 @@ function optionMeant(found, wanted, textOf, valueOfOption) {
   return [];
 }
 
+// The options that begin with these whole words, where none is just these.
+function beginningWith(found, wanted, textOf) {
+  const text = squeeze(wanted).toLowerCase();
+  return text ? found.filter((o) => textOf(o).toLowerCase().startsWith(text) && !/^[\p{L}\p{N}]/u.test(textOf(o).slice(text.length))) : [];
+}
+
 // Do the options of a list that doesn't say so look as if several can be chosen?
 const takesSeveral = (shown) => shown.some((o) => o.hasAttribute('aria-checked') || o.querySelector('[type=checkbox], [role=checkbox]')) || shown.filter((o) => ariaOf(o, 'selected')).length > 1;
 
@@ -576,10 +582,11 @@ function select({id, options, number}) {
   }
   if (optionsOf(el).length) {
     if (options.length > 1) return {error: 'single'};
-    const [meant] = optionMeant(optionsOf(el), options[0], textOfOption, (o) => o.value);
-    return meant ? {fill: meant.value, at: idOf(el)} : {error: 'option', option: options[0], options: optionsOf(el).slice(0, 20).map(textOfOption)};
+    const exact = optionMeant(optionsOf(el), options[0], textOfOption, (o) => o.value);
+    const [meant, other] = exact.length ? exact.slice(0, 1) : beginningWith(optionsOf(el), options[0], textOfOption);
+    return meant && !other ? {fill: meant.value, at: idOf(el)} : {error: 'option', option: options[0], options: optionsOf(el).slice(0, 20).map(textOfOption)};
   }
-  const shown = shownOptions(el);
+  const shown = isShut(el) ? [] : shownOptions(el);
   const multiple = shown.some((option) => option.closest('[aria-multiselectable=true]')) || ariaOf(el, 'multiselectable');
   if (shown.length && options.length > 1 && !multiple) {
     if (!takesSeveral(shown)) return {error: 'several', options: options.map((option) => optionMeant(shown, option, optionText, (o) => o.dataset.value)[0]).filter(Boolean).map((o) => `[${idOf(o)}]`)};
@@ -593,24 +600,28 @@ function select({id, options, number}) {
 const isShut = (el) => el.getAttribute('aria-expanded') === 'false' && !hasOpened(el);
 
 // What chooses one option of a custom list: `click`, or `done` if it is chosen. Else `options` are those that are shown, and
-// `text` says whether the list can be searched by typing.
-function optionIn({id, option}) {
+// `text` says whether the list can be searched by typing, `chosen` that they are those of a closed list. With `begins`, an
+// option may begin with the text.
+function optionIn({id, option, begins}) {
   const {el: named, error} = find(id);
   if (error) return {error};
   const el = listFor(named);
   const shown = shownOptions(el);
-  const fitting = optionMeant(shown, option, optionText, (o) => o.dataset.value);
+  const exact = optionMeant(shown, option, optionText, (o) => o.dataset.value);
+  const fitting = exact.length || !begins ? exact : beginningWith(shown, option, optionText);
   const [meant] = fitting;
-  if (fitting.length > 1 && !fitting.some((o) => o !== meant && isInside(o, meant))) return {error: 'alike', option, options: fitting.slice(0, 20).map((o) => `[${idOf(o)}]`)};
+  if (fitting.length > 1 && !fitting.some((o) => o !== meant && isInside(o, meant))) {
+    return {error: 'alike', option, options: fitting.slice(0, 20).map((o) => exact.length ? `[${idOf(o)}]` : `[${idOf(o)}] ${quoted(optionText(o))}`)};
+  }
   if (meant) {
     if (disabled(meant)) return {error: 'disabledOption', option};
     const multiple = meant.closest('[aria-multiselectable=true]') !== null;
-    return multiple && ariaOf(meant, 'selected') ? {done: true} : {click: idOf(meant)};
+    return (multiple || isShut(el)) && ariaOf(meant, 'selected') ? {done: true} : {click: idOf(meant)};
   }
   const field = textField(el) ? el : fieldOf(el);
   const line = lineThatSays(el, squeeze(option));
   if (line) return {click: idOf(line)};
-  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), count: shown.length, text: textField(field) && !field.readOnly, at: idOf(field), shut: !shown.length && el.getAttribute('aria-expanded') === 'false'};
+  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), count: shown.length, text: textField(field) && !field.readOnly, at: idOf(field), shut: !shown.length && el.getAttribute('aria-expanded') === 'false', chosen: shown.length > 0 && isShut(el)};
 }
 
 // Which of these options a list that is still shown does not show as chosen, though it shows that of options.
@@ -621,8 +632,26 @@ function notChosen({id, options}) {
   const said = el && textField(el) ? el.value : '';  // in a list of suggestions, what is selected is what is pointed at
   const isChosen = (o) => ['selected', 'checked'].some((state) => ariaOf(o, state)) || said !== '' && squeeze(said).includes(optionText(o));
   if (!shown.some((o) => o.hasAttribute('aria-selected') || o.hasAttribute('aria-checked'))) return {missing: []};
-  const meant = options.map((option) => [option, optionMeant(shown, option, optionText, (o) => o.dataset.value)[0]]);
+  const meant = options.map((option) => [option, (optionMeant(shown, option, optionText, (o) => o.dataset.value).concat(beginningWith(shown, option, optionText)))[0]]);
   return {missing: meant.filter(([, o]) => o && !isChosen(o)).map(([option, o]) => ({option, id: idOf(o)}))};
+}
+
+// Which of the options that were chosen before does the last one stand in the place of? What is around the list has `said` them,
+// and says the last one now.
+const AROUND = 4;
+function replaced({id, option, said}) {
+  const {el} = find(id), list = el && listFor(el);
+  if (!list || shownOptions(list).some((o) => o.closest('[aria-multiselectable=true]'))) return {said: [], lost: []};
+  let box = list;
+  for (let up = 0; up < AROUND && parentAcross(box) !== DOC.body(list.ownerDocument); up++) box = parentAcross(box) || box;
+  const isOffered = (o) => o && !ariaOf(o, 'selected');
+  const texts = Array.from(allIn(box, 'input'), (field) => field.value), walker = walkerOf(document, box, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const holder = parentOf(node);
+    if (holder && isVisible(holder) && !isOffered(closestTo(holder, 'option, [role=option]'))) texts.push(node.data);
+  }
+  const says = (wanted) => asWords(literal(squeeze(wanted))).test(squeeze(texts.join(' ')));
+  return {said: [...said, option].filter(says), lost: says(option) ? said.filter((one) => !says(one)) : []};
 }
 
 // Scrolls a custom list to its `start` or `end`, or by a page; returns whether there is more of it.
@@ -650,9 +679,10 @@ function selectNative(el, options) {
   const wanted = [];
   for (const option of options) {
     const meant = optionMeant(all, option, label, (o) => o.value);
-    const alike = meant.length ? meant : all.filter((o) => textOfOption(o) === squeeze(option));
-    if (!alike.length) return {error: 'option', option, options: all.slice(0, 20).map(label)};
-    if (!meant.length && alike.length > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map(label)};
+    const named = all.filter((o) => textOfOption(o) === squeeze(option));
+    const alike = [meant, named, beginningWith(all, option, label)].find((some) => some.length);
+    if (!alike) return {error: 'option', option, options: all.slice(0, 20).map(label)};
+    if (alike !== meant && alike.length > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map(label)};
     if (new Set(alike.map((o) => o.value)).size > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map((o) => o.value)};
     const [match] = alike;
     if (match.disabled || groupOf(match)?.disabled) return {error: 'disabledOption', option};

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.few import few
+from tests.in_page import value
 
 WIDE = {
     "tree": ("<ul role=tree tabindex=0 id=t><li role=treeitem aria-expanded=false><span>Fruit</span></ul>", "treeitem"),
@@ -72,6 +73,45 @@ def test_a_key_for_an_item_goes_to_no_other_list(open_page, by_name):
     obs, *_ = env.step({"action": "press", "key": "ArrowRight", "id": by_name(obs, "Two")["id"]})
     assert "The page moved the focus to [1] tree" in obs["last_error"]
     assert obs["title"] == "index"
+
+
+NATIVE = "<select aria-label=Land onchange='document.title = this.value'><option value=x>-{}</select>"
+OWN = """<div role=combobox tabindex=0 aria-label=Land aria-expanded=false aria-controls=l onclick="l.hidden = false">-</div>
+<ul role=listbox id=l hidden onclick="document.title = event.target.textContent">{}</ul>"""
+LISTS = {
+    "native": (NATIVE, "<option>{}"),
+    "suggestions": ("<input aria-label=Land list=d oninput='document.title = this.value'><datalist id=d>{}</datalist>", "<option>{}"),
+    "own": (OWN, "<li role=option>{}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", few(1, LISTS))
+def test_an_option_is_named_by_how_it_alone_begins(open_page, by_name, kind):
+    page, option = LISTS[kind]
+    names = ("Germany (+49)", "Germanyland", "Guinea", "Guinea (+224)", "Congo (Kinshasa)", "Congo (Brazzaville)")
+    env, obs = open_page(page.format("".join(option.format(name) for name in names)))
+    land = by_name(obs, "Land")["id"]
+    for wanted, chosen in (("germany", "Germany (+49)"), ("Guinea", "Guinea")):
+        obs, *_ = env.step({"action": "select", "id": land, "options": [wanted]})
+        assert (obs["last_error"], value(env, "document.title")) == ("", chosen)
+    obs, *_ = env.step({"action": "select", "id": land, "options": ["Congo"]})
+    assert "Congo (Kinshasa)" in obs["last_error"]
+    assert "Congo (Brazzaville)" in obs["last_error"]
+    assert obs["title"] == "Guinea"
+    obs, *_ = env.step({"action": "select", "id": land, "options": ["Germ"]})
+    assert "Germ" in obs["last_error"]
+
+
+def test_an_option_further_down_that_is_just_the_text_comes_first(open_page, by_name):
+    """A list that draws a part of its options may show one that begins so first."""
+    env, obs = open_page(
+        """<div id=l role=listbox aria-label=Land style="height:60px;overflow:auto" onclick="document.title = event.target.textContent"><div style="height:3000px"></div></div>
+        <script>const draw = () => { const at = Math.floor(l.scrollTop / 20); for (const one of l.querySelectorAll('[role=option]')) one.remove();
+        for (let n = at; n < at + 4 && n < 150; n++) l.insertAdjacentHTML('beforeend', `<div role=option style="position:absolute;top:${n * 20}px">${n == 2 ? 'Guinea (+1)' : n == 90 ? 'Guinea' : 'Land ' + n}</div>`) };
+        l.style.position = 'relative'; l.onscroll = draw; draw()</script>"""
+    )
+    obs, *_ = env.step({"action": "select", "id": by_name(obs, "Land")["id"], "options": ["Guinea"]})
+    assert (obs["last_error"], obs["title"]) == ("", "Guinea")
 
 
 def test_a_drag_takes_and_reaches_items_in_the_middle(open_page):
