@@ -29,7 +29,6 @@ SORTED = {
         LIST + "<style>li {position: absolute}</style><script>const grid = new Muuri(l, {dragEnabled: true})</script>", ("muuri/dist/muuri.min.js",),
         "grid.getItems().map((one) => one.getElement().innerText).join(' ')",
     ),
-    "jQuery UI": (LIST + "<script>$(l).sortable()</script>", ("jquery/dist/jquery.min.js", "jquery-ui/dist/jquery-ui.min.js"), "l.innerText"),
 }  # fmt: skip
 
 
