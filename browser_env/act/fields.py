@@ -244,9 +244,8 @@ async def _choose_once(targets: Targets, id: int, option: str) -> str:
     await targets.world(id).call("stilled", bound=CHOICE_BOUND * 1000)  # it may be closing
     found = await targets.ask("optionIn", id, option=option)
     if not found.keys() & {"click", "done"}:
-        if not found["options"] or found["chosen"]:
-            opener = targets.in_frame_of(id, found["at"]) if found["chosen"] and found["text"] else id
-            await click(targets, Click(id=opener))
+        if not found["options"] or found["opener"]:
+            await click(targets, Click(id=targets.in_frame_of(id, found["opener"] or id)))
             found = await _once_there(targets, id, option)
         if found.get("shut") and not found["text"]:  # it may have been about to close when it was clicked
             await click(targets, Click(id=id))

@@ -600,8 +600,8 @@ function select({id, options, number}) {
 const isShut = (el) => el.getAttribute('aria-expanded') === 'false' && !hasOpened(el);
 
 // What chooses one option of a custom list: `click`, or `done` if it is chosen. Else `options` are those that are shown, and
-// `text` says whether the list can be searched by typing, `chosen` that they are those of a closed list. With `begins`, an
-// option may begin with the text.
+// `text` says whether the list can be searched by typing, and `opener` opens it if it is closed and they are those chosen before.
+// With `begins`, an option may begin with the text.
 function optionIn({id, option, begins}) {
   const {el: named, error} = find(id);
   if (error) return {error};
@@ -621,7 +621,7 @@ function optionIn({id, option, begins}) {
   const field = textField(el) ? el : fieldOf(el);
   const line = lineThatSays(el, squeeze(option));
   if (line) return {click: idOf(line)};
-  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), count: shown.length, text: textField(field) && !field.readOnly, at: idOf(field), shut: !shown.length && el.getAttribute('aria-expanded') === 'false', chosen: shown.length > 0 && isShut(el)};
+  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), count: shown.length, text: textField(field) && !field.readOnly, at: idOf(field), shut: !shown.length && el.getAttribute('aria-expanded') === 'false', opener: shown.length && isShut(el) ? idOf(textField(field) && drawn(field) ? field : el) : null};
 }
 
 // Which of these options a list that is still shown does not show as chosen, though it shows that of options.

@@ -71,6 +71,7 @@ def test_several_options_are_chosen_together(shown, name):
 
 
 ONE = {
+    "Choices.js": (TOYS.format("") + "<script>new Choices(s)</script>", CHOICES, SELECTED),
     "select2": (TOYS.format("") + "<script>$('#s').select2()</script>", SELECT2, SELECTED),
     "tom-select": (TOYS.format("") + "<script>new TomSelect(s)</script>", TOM, SELECTED),
     "react-select": ("<div id=root></div><script>window.props = {}</script>", ("choose-react-select.bundle.js",), "chosen"),
