@@ -25,3 +25,17 @@ def test_a_joiner_that_an_editor_drops_is_told(open_page, by_name):
     env, obs = open_page(FILLED.format("").replace("v.data || ''", "(v.data || '').replace('\\u200d', '')"))
     obs, *_ = env.step({"action": "fill", "id": by_name(obs, "Text")["id"], "text": "a\u200db"})
     assert "holds another text" in obs["last_error"]
+
+
+@pytest.mark.parametrize("clock", ["virtual", "real"])
+def test_an_editor_that_looks_at_the_selection_now_and_then_has_it_before_the_next_action(open_page, by_name, clock):
+    env, obs = open_page(
+        """<div id=e contenteditable role=textbox aria-label=Text>one two three</div><button onmousedown="event.preventDefault(); document.title += model">Bold</button>
+        <script>let model = '', due = 0; document.title = '';
+        document.onselectionchange = () => { due ||= setTimeout(() => { due = 0; model = `(${getSelection()})` }, 100) }</script>""",
+        options={"clock": clock},
+    )
+    for word in ("two", "one"):
+        env.step({"action": "select", "id": by_name(obs, "Text")["id"], "options": [word]})
+        obs, *_ = env.step({"action": "click", "id": by_name(obs, "Bold")["id"]})
+    assert obs["title"] == "(two)(one)"
