@@ -42,9 +42,9 @@ _METHODS = (
     "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "popupCame", "picturesCame", "node", "has",
     "forget", "takeSuspects", "adopt", "locate", "domClick", "domHover", "prepareFill", "prepareType", "select",
     "optionIn", "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines",
-    "scrolledTo", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey", "keptKey",
-    "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "keysGo", "checkLater", "notChosen",
-    "described", "dragBegan", "framed", "pageText", "withIds",
+    "scrolledTo", "saysLoading", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey",
+    "keptKey", "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "keysGo", "checkLater",
+    "notChosen", "described", "dragBegan", "heedDrag", "framed", "pageText", "replaced", "withIds",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "stilled", "framed"})
