@@ -833,12 +833,14 @@ function scroll({id, dx, dy}) {
     const {el, error} = find(id);
     if (error) return {error};
     if (!drawn(el)) return {error: 'hidden'};
+    noteScrolled(el.ownerDocument);
     if (!dx && !dy) { bring(el, 'center'); return {moved: true}; }
     target = scrollableAt(el) || DOC.scrollingElement(el.ownerDocument);
   } else {
     const root = DOC.scrollingElement(document);
     target = root && viewportScrolls(root) ? root : scrollableAt(deepest(document, innerWidth / 2, innerHeight / 2));
     if (!target) return {moved: false};
+    noteScrolled(target.ownerDocument);
   }
   const before = target.scrollLeft + ',' + target.scrollTop;
   target.scrollBy({left: dx, top: dy, behavior: 'instant'});

@@ -82,20 +82,18 @@ const OFFERING = /search|query|complete|typeahead|suggest|filter/i;
 // To which actions the focused element may react late, judged by its kind: Enter, a click, a change of its text.
 function due() {
   const el = focusedElement();
-  const hovered = acted?.hovered && acted.el.isConnected ? ['hover'] : [];
-  if (!el || el === DOC.body(documentOf(el)) || /^i?frame$/.test(el.localName)) return hovered;
+  if (!el || el === DOC.body(documentOf(el)) || /^i?frame$/.test(el.localName)) return [];
   const long = el.localName === 'textarea' || el.isContentEditable;
-  const out = long ? hovered : ['enter', ...hovered];
+  const out = long ? [] : ['enter'];
   if (matchesOf(el, 'button, [type=submit], [type=button], [role=button]')) out.push('button');
   const words = [el.id, el.name, el.className, el.placeholder, el.ariaLabel].join(' ');
   if ((long || textField(el)) && (el.matches(OFFERS) || OFFERING.test(words))) out.push('text');
   return out;
 }
 
-// Does the page listen for this kind of action (`due`) at the focused element, at what the mouse was moved over, or at an
-// ancestor?
+// Does the page listen for this kind of action (`due`) at the focused element, or at an ancestor?
 function reacts({hint}) {
-  const el = hint === 'hover' ? acted?.el : focusedElement();
+  const el = focusedElement();
   if (!el) return false;
   if (anyClosed && hidden.has(treeOf(el))) return true;  // which can't be known there
   const asks = (target) => !dispatch(target, new Event(`${probe}-${hint}`, CLICK_PROBE));
@@ -109,8 +107,17 @@ function signs() {
   counted();
   const changed = mutations !== mutationsSeen, stirred = telling !== tellingSeen;
   see();
-  return {stirred, busy: changed && loadingNow().length > 0, due: due(), announced: announced()};
+  return {stirred, busy: changed && loadingNow().length > 0, due: due(), announced: announced(), owed: owed()};
 }
+
+// Are timers pending that the step's input has set (timers.js)?
+function owed() {
+  const windows = roots().filter((root) => typeOf(root) === 9).map(DOC.defaultView).filter(Boolean);
+  return windows.filter((win) => !dispatch(win, new Event(`${probe}-timers`, CLICK_PROBE))).length > 0;
+}
+
+// Waits for these, and for those that they set.
+const timersRan = ({bound}) => until(() => !owed(), bound, 10);
 
 const POPUPS = '[role=menu], [role=listbox], [role=dialog], [role=tree], [role=grid], [role=tooltip], dialog[open], [popover]';
 const shownPopups = (doc) => Array.from(DOC.querySelectorAll(doc, POPUPS)).filter((el) => sized(el) && isVisible(el, {visibilityProperty: true})).length;
@@ -164,14 +171,14 @@ async function stilled({bound}) {
 }
 
 // Resolves when `done` returns true, or after `bound` milliseconds. `done` is called whenever the DOM changes and every
-// 50 milliseconds, since style sheets can hide things without a change of the DOM.
-function until(done, bound) {
+// few milliseconds, since style sheets can hide things without a change of the DOM.
+function until(done, bound, every = 50) {
   return new Promise((resolve) => {
     const finish = (answer) => { observer.disconnect(); clearInterval(timer); clearTimeout(end); resolve(answer); };
     const ask = (records) => { if (done(records)) finish(true); };
     const observer = new MutationObserver(ask);
     for (const root of roots()) observer.observe(root, CHANGES);
-    const timer = setInterval(ask, 50, []);
+    const timer = setInterval(ask, every, []);
     const end = setTimeout(finish, bound, false);
   });
 }

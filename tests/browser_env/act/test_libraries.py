@@ -26,6 +26,9 @@ PACKAGES = {
     "lexical": "0.52.0", "@lexical/rich-text": "0.52.0", "@lexical/history": "0.52.0",
     "muuri": "0.9.5", "choices.js": "11.1.0", "select2": "4.0.13", "react-select": "5.10.1", "jquery.fancytree": "2.38.5",
     "ckeditor5": "44.3.0", "@mui/material": "6.4.0", "@emotion/react": "11.14.0", "@emotion/styled": "11.14.0",
+    "@radix-ui/react-dropdown-menu": "2.2.1", "@blueprintjs/core": "5.9.1", "@fluentui/react-menu": "9.25.7", "@fluentui/react-provider": "9.22.22",
+    "@fluentui/react-theme": "9.2.2", "@tarekraafat/autocomplete.js": "10.2.10", "corejs-typeahead": "1.3.4",
+    "tributejs": "5.1.3", "infinite-scroll": "5.0.0",
 }  # fmt: skip
 
 BUNDLES = {
@@ -71,6 +74,21 @@ BUNDLES = {
           const onChange = (event) => { set(event.target.value); window.chosen = [event.target.value].flat(); };
           return e(Select, {multiple, value, onChange, inputProps: {'aria-label': 'Toys'}, style: {width: 200}}, ['Rope', 'Ball', 'Hoop'].map((name) => e(MenuItem, {key: name, value: name}, name))); };
         createRoot(root).render(e(App));""",
+    "radix": """import {createElement as e} from 'react'; import {createRoot} from 'react-dom/client'; import * as M from '@radix-ui/react-dropdown-menu';
+        const sub = e(M.Sub, null, e(M.SubTrigger, null, 'More'), e(M.Portal, null, e(M.SubContent, null, e(M.Item, null, 'Deep'))));
+        createRoot(ed).render(e(M.Root, null, e(M.Trigger, null, 'Open'), e(M.Portal, null, e(M.Content, null, e(M.Item, null, 'Copy'), sub))));""",
+    "blueprint": """import {createElement as e} from 'react'; import {createRoot} from 'react-dom/client'; import {Menu, MenuItem} from '@blueprintjs/core';
+        createRoot(ed).render(e(Menu, null, e(MenuItem, {text: 'Copy'}), e(MenuItem, {text: 'More'}, e(MenuItem, {text: 'Deep'}))));""",
+    "fluent": """import {createElement as e} from 'react'; import {createRoot} from 'react-dom/client';
+        import {Menu, MenuItem, MenuList, MenuPopover, MenuTrigger} from '@fluentui/react-menu';
+        import {FluentProvider} from '@fluentui/react-provider'; import {webLightTheme} from '@fluentui/react-theme';
+        const sub = e(Menu, null, e(MenuTrigger, null, e(MenuItem, null, 'More')), e(MenuPopover, null, e(MenuList, null, e(MenuItem, null, 'Deep'))));
+        const list = e(MenuList, null, e(MenuItem, null, 'Copy'), sub);
+        createRoot(ed).render(e(FluentProvider, {theme: webLightTheme}, e(Menu, null, e(MenuTrigger, null, e('button', null, 'Open')), e(MenuPopover, null, list))));""",
+    "react-select": """import {createElement as e} from 'react'; import {createRoot} from 'react-dom/client'; import AsyncSelect from 'react-select/async';
+        const found = (text) => fetch('/page').then(() => [{value: 1, label: text + 'lo'}]);
+        const loadOptions = (text) => new Promise((done) => setTimeout(() => done(found(text)), 400));
+        createRoot(ed).render(e(AsyncSelect, {'aria-label': 'City', loadOptions}));""",
 }
 
 
@@ -83,7 +101,10 @@ def packages():
             pytest.skip("npm is not installed")
         wanted = [f"{name}@{version}" for name, version in PACKAGES.items()]
         done = subprocess.run(
-            ["npm", "install", "--no-audit", "--no-fund", *wanted], cwd=folder, capture_output=True, check=False
+            ["npm", "install", "--no-audit", "--no-fund", "--legacy-peer-deps", *wanted],
+            cwd=folder,
+            capture_output=True,
+            check=False,
         )
         if done.returncode:
             pytest.skip("npm could not install the packages")
