@@ -17,6 +17,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   purge();
   suspects = [];
   arriving = [];
+  mouseless = [];
   plain = new Set();
   faults = [];
   const [originX, originY, originSX, originSY] = origin || [0, 0, 1, 1];
@@ -142,7 +143,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     }
     if (rect.width <= 1 || rect.height <= 1) return [true, ['clipped']];
     if (looked++ < MOST_LOOKED && (pointOf(el, el) || freePart(el, el))) return [true, []];
-    if (getComputedStyle(el).pointerEvents === 'none') return [true, ['unclickable']];
+    if (getComputedStyle(el).pointerEvents === 'none') { mouseless.push(el); return [true, ['unclickable']]; }
     return [true, over ? ['covered', 'by ' + called(over)] : ['covered']];
   }
 
@@ -484,7 +485,11 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     const tabindex = el.hasAttribute('tabindex');
     if (tabindex && el.tabIndex >= 0) return !el.shadowRoot?.delegatesFocus;
     if (tag === 'body' && DOC.designMode(el.ownerDocument) === 'on') return true;
-    if (style.pointerEvents === 'none' || tag === 'body' || tag === 'html' || tag === 'label') return false;
+    if (tag === 'body' || tag === 'html' || tag === 'label') return false;
+    if (style.pointerEvents === 'none') {
+      if (hand || clicks(el)) mouseless.push(el);
+      return false;
+    }
     if (isItem(el) && clicks(parentOf(el))) return true;
     if (clicks(el)) {
       if (el.firstElementChild && isItem(el.firstElementChild)) return false;
@@ -641,7 +646,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   let read = words.join('').replace(/[^\S\n]+/g, ' ').replace(/ ?\n[ \n]*/g, '\n').trim().replace(/\u0001/g, ' ').replace(/\u0002/g, '\t').trimEnd();
   if (spoken > limits.page) read = read.slice(0, limits.page) + `\n... cut: the page is longer than ${limits.page} characters`;
   return {
-    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, readBack: readIn, faults, closing: window.closed, refused: refusals(), nextId, suspects: suspects.length, coming: arriving.some((el) => !arrived.has(el)),
+    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, readBack: readIn, faults, closing: window.closed, refused: refusals(), nextId, suspects: suspects.length, coming: arriving.some((el) => !arrived.has(el)), opening: mouseless.some(isOpening),
     text: read,
     scroll: [scrollX, scrollY, root ? root.scrollWidth : width, root ? root.scrollHeight : height, width, height],
   };

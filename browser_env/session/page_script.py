@@ -44,10 +44,12 @@ _METHODS = (
     "optionIn", "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines",
     "scrolledTo", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey", "keptKey",
     "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "keysGo", "checkLater", "notChosen",
-    "described", "dragBegan", "framed", "pageText", "withIds",
+    "described", "dragBegan", "framed", "pageText", "withIds", "opened",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
-_PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "stilled", "framed"})
+_PROMISED = frozenset(
+    {"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "opened", "stilled", "framed"}
+)
 
 _REPLACED = (
     "Cannot find context", "Cannot find default execution context", "Could not find object", "Cannot find object",
