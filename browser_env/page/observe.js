@@ -123,8 +123,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     text += note;
   }
 
-  // How many that seem to be covered were looked at closely.
-  let looked = 0;
+  const isFree = covers();
 
   // Is it in view? And its state: `clipped` by something that does not scroll, `unclickable`, or `covered` and by what.
   function visibility(el, rect, at) {
@@ -135,14 +134,16 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
       if (rect.width && rect.height && c && at.hard && (rect.left >= c[2] || rect.right <= c[0] || rect.top >= c[3] || rect.bottom <= c[1])) return [false, ['clipped']];
       return [false, []];
     }
-    const over = hits(el, l + (r - l) / 2, t + (b - t) / 2);
+    const middle = [l + (r - l) / 2, t + (b - t) / 2];
+    const over = hits(el, ...middle);
     if (over === true) return [true, []];
     for (const part of Array.from(el.getClientRects()).slice(0, 3)) {
       l = Math.max(part.left, 0); t = Math.max(part.top, 0); r = Math.min(part.right, at.w); b = Math.min(part.bottom, at.h);
-      if (r > l && b > t && hits(el, l + (r - l) / 2, t + (b - t) / 2) === true) return [true, []];
+      const [x, y] = [l + (r - l) / 2, t + (b - t) / 2];
+      if (r > l && b > t && (x !== middle[0] || y !== middle[1]) && hits(el, x, y) === true) return [true, []];
     }
     if (rect.width <= 1 || rect.height <= 1) return [true, ['clipped']];
-    if (looked++ < MOST_LOOKED && (pointOf(el, el) || freePart(el, el))) return [true, []];
+    if (isFree(el, over, ...middle)) return [true, []];
     if (getComputedStyle(el).pointerEvents === 'none') { mouseless.push(el); return [true, ['unclickable']]; }
     return [true, over ? ['covered', 'by ' + called(over)] : ['covered']];
   }
@@ -672,7 +673,6 @@ const generatesIn = (rules) => Array.from(rules).some((rule) => /::?(before|afte
 
 // Cursors that say that something can be clicked or taken hold of.
 const HANDS = /^(?:pointer|grab|grabbing|move|all-scroll|(?:col|row|[ns]?[ew]?|n[ew]s[we]|ns|ew)-resize)$/;
-const MOST_LOOKED = 20;
 const PHRASING = new Set('abbr b bdi bdo cite code data dfn em font i kbd mark q s samp small span strong sub sup time u var wbr'.split(' '));
 const CONTROLS = ['button', 'input', 'select', 'textarea'];
 const SEEN_CONTROLS = new Set(['a', 'area', ...CONTROLS]);

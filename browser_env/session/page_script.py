@@ -30,6 +30,7 @@ _PARTS = (
     "names",
     "shapes",
     "written",
+    "covers",
     "observe",
     "branches",
     "act",
