@@ -66,8 +66,9 @@ class Bounds:
     """For loading indicators to go (`aria-busy`, spinners, "Loading ..."); a permanent one is waited for once."""
     reaction: float = 1.3
     """For timers of up to 600 ms that the action's events have set, and those that these set, all together; and for a
-    first reaction to Enter, if the page listens for it and nothing has happened yet. Buttons with listeners, announced
-    popups, pictures without a box, and changes of a field with suggestions get two fifths of it."""
+    first reaction to Enter, if the page listens for it and nothing has happened yet. Buttons with listeners, popups
+    that are announced or just opening, pictures without a box, and changes of a field with suggestions get two fifths
+    of it."""
     frames: int = 1
     """Frames in a row without a DOM change that count as quiet."""
 
@@ -96,6 +97,7 @@ class Settling:
         self._documents = tab.documents
         self._passed = False
         self._announced = False
+        self._opened = False
         start = time.monotonic()
         self._load_end = start + bounds.load
         self._network_end = start + bounds.network
@@ -184,12 +186,18 @@ class Settling:
 
         Args:
             raw: the pass: `busy`, does the page show that it is loading; `coming`, are pictures to come that have no
-                box yet; `owed`, are timers of the action pending; `announced`, is a popup to come; `stirred`, has it
-                changed since the action; `due`, to which actions the focused element may react late.
+                box yet; `opening`, do elements take no pointer because they are just opening; `owed`, are timers of the
+                action pending; `announced`, is a popup to come; `stirred`, has it changed since the action; `due`, to
+                which actions the focused element may react late.
         """
         page = self.tab.main
         if raw["coming"]:
             await page.call("picturesCame", bound=self.bounds.reaction * 400)
+            self._quiet_end = time.monotonic() + self.bounds.quiet
+            return True
+        if raw["opening"] and not self._opened and self.tab.scripted:
+            self._opened = True
+            await page.call("opened", bound=self.bounds.reaction * 400)
             self._quiet_end = time.monotonic() + self.bounds.quiet
             return True
         if self._frame is not None and not raw["busy"]:

@@ -91,17 +91,7 @@ function pointOf(target, el, words) {
 const reachedAt = (target, el, x, y) => hits(target, x, y) === true && (target === el || !linkAt(target, x, y));
 
 // Such a point where none of the usual ones is free: a strip of a button beside what lies on it.
-const GRID = 12;
-function freePart(target, el) {
-  const {left, top, width, height} = boxOf(target);
-  for (let row = 0.5; row < GRID; row++) {
-    for (let column = 0.5; column < GRID; column++) {
-      const at = [left + width * column / GRID, top + height * row / GRID];
-      if (reachedAt(target, el, ...at)) return at;
-    }
-  }
-  return null;
-}
+const freePart = (target, el) => gridOf(target).find(([x, y]) => reachedAt(target, el, x, y)) || null;
 
 // What takes the mouse for an element that lets it through: something around it that reacts to clicks, or null.
 function carrier(el, x, y) {

@@ -222,3 +222,39 @@ async function picturesCame({bound}) {
   const all = Promise.allSettled(some.map((el) => (pictures.get(el) || el).decode()));
   await Promise.race([all, new Promise((resolve) => setTimeout(resolve, bound))]);
 }
+
+// Elements in the last pass that a person could use if they took the pointer.
+let mouseless = [];
+const OPENING = 500, CAUGHT = 100;  // milliseconds: of the longest opening that is waited for; for a script to end it
+const FIRST_FRAMES = 2;  // in which a transition of something new begins
+
+// The element and those around it, as far as they take no pointer.
+function withoutPointer(el) {
+  const out = [];
+  for (let node = el; node?.isConnected && getComputedStyle(node).pointerEvents === 'none'; node = parentAcross(node)) out.push(node);
+  return out;
+}
+
+// Milliseconds until the animations of such elements end; 0 if there are none, or only such as are no opening.
+function opensIn(elements) {
+  const animations = elements.flatMap((el) => animationsOf(el)).filter((one) => one.playState === 'running');
+  const left = animations.map((one) => one.effect?.getComputedTiming().endTime - one.currentTime);
+  return Math.max(0, ...left.filter((ms) => ms > 0 && ms < OPENING));
+}
+
+// Is it being opened, or about to be? Those that have stayed without the pointer are not waited for again.
+function isOpening(el) {
+  if (outlived.has(el) || disabled(el)) return false;
+  const elements = withoutPointer(el);
+  return opensIn(elements) > 0 || elements.some((node) => /[1-9]/.test(getComputedStyle(node).transitionDuration));
+}
+
+// Waits until what opens, or closes, has done so.
+async function opened({bound}) {
+  const opening = mouseless.filter(isOpening);
+  const held = () => opening.map(withoutPointer).filter((elements) => elements.length);
+  let left = 0;
+  for (let frame = 0; !(left = opensIn(held().flat())) && frame < FIRST_FRAMES; frame++) await framed();
+  if (left) await until(() => !held().length, Math.min(bound, left + CAUGHT));
+  for (const [el] of held()) outlived.add(el);
+}

@@ -30,6 +30,7 @@ _PARTS = (
     "names",
     "shapes",
     "written",
+    "covers",
     "observe",
     "branches",
     "act",
@@ -44,11 +45,12 @@ _METHODS = (
     "optionIn", "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines",
     "scrolledTo", "saysLoading", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey",
     "keptKey", "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "keysGo", "checkLater",
-    "notChosen", "described", "dragBegan", "heedDrag", "framed", "pageText", "replaced", "withIds", "timersRan",
+    "notChosen", "described", "dragBegan", "heedDrag", "framed", "pageText", "replaced", "withIds", "opened",
+    "timersRan",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
 _PROMISED = frozenset(
-    {"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "stilled", "framed", "timersRan"}
+    {"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "opened", "stilled", "framed", "timersRan"}
 )
 
 _REPLACED = (
