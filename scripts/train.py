@@ -313,6 +313,8 @@ def _warn_of(recorded: dict[str, Any]) -> None:
     if not learned.enough:
         text = f"The adapter has not learned all that was recorded. {learned.text()}"
         console.print(f"{text} More --steps, or more recordings, help.", style="yellow", markup=False, highlight=False)
+    elif learned.choices:
+        console.print(learned.choices_text(), markup=False, highlight=False)
 
 
 def _warn_of_perplexity(found: dict[str, Any]) -> None:

@@ -46,6 +46,31 @@ class Missed(BaseModel):
     did: str
 
 
+class Followed(BaseModel):
+    """How often an agent chooses what the goal says."""
+
+    model_config = ConfigDict(frozen=True)
+
+    label: str
+    """What is chosen, such as "Room"."""
+    right: int = 0
+    of: int = 0
+    """0: the recordings can't teach it."""
+    recorded: str = ""
+    """Then, what was chosen in all of them."""
+
+    @property
+    def enough(self) -> bool:
+        """Is there no reason to warn?"""
+        return self.of > 0 and self.right >= ENOUGH * self.of
+
+    def text(self) -> str:
+        """Say it in a few words."""
+        if self.of:
+            return f"{self.label}: follows the goal in {self.right} of {self.of}"
+        return f"{self.label}: always {self.recorded}; record it once with something else, and a goal that says so"
+
+
 class Agreement(BaseModel):
     """What an agent does at the pages of recordings."""
 
@@ -63,12 +88,14 @@ class Agreement(BaseModel):
     elsewhere: int = 0
     held_out: bool = False
     """Was none of it trained on?"""
+    choices: list[Followed] = []
+    """Of what was recorded: is what to choose read from the goal?"""
 
     @property
     def enough(self) -> bool:
         """Is there no reason to warn?"""
         shares = ((self.right, self.of), (self.solved, self.judged), (self.solved_elsewhere, self.elsewhere))
-        return all(done >= ENOUGH * asked for done, asked in shares)
+        return all(done >= ENOUGH * asked for done, asked in shares) and all(one.enough for one in self.choices)
 
     def text(self) -> str:
         """Say it in a sentence or two."""
@@ -80,7 +107,12 @@ class Agreement(BaseModel):
         if self.missed:
             first = self.missed[0]
             said += f". Action {first.step} was {first.recorded}; it does {first.did}"
-        return f"{said}."
+        return f"{said}. {self.choices_text()}".rstrip()
+
+    def choices_text(self) -> str:
+        """Say whether choices follow the goal; empty if there are none."""
+        said = "; ".join(one.text() for one in self.choices)
+        return f"{said[0].upper()}{said[1:]}." if said else ""
 
 
 class Place(Protocol):
@@ -99,15 +131,20 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True)
-class _Shown:
+class Shown:
+    """A step of a recording, as a `Place`."""
+
     recording: Recording
     index: int
+    """From 0."""
 
     @property
     def shown(self) -> Action:
+        """What was done there."""
         return self.recording.steps[self.index].action
 
     def bring(self, agent: LLMAgent, slot: int = 0) -> Observation:
+        """Let an agent have done what was done before; return what it sees then."""
         return bring(agent, self.recording, self.index, slot)
 
 
@@ -149,7 +186,7 @@ def agreement(agent: LLMAgent, recordings: Sequence[Recording], rollouts: Rollou
         recordings: whole, from disk.
         rollouts: the environments, in which the first recorded episodes that can be judged are played again.
     """
-    states = [_Shown(one, index) for one in recordings for index, shown in enumerate(one.steps) if shown.sayable]
+    states = [Shown(one, index) for one in recordings for index, shown in enumerate(one.steps) if shown.sayable]
     missed = [one for one in missed_at(agent, states) if one is not None]
     jobs = list(dict.fromkeys(Job(one.env_id, one.seed) for one in recordings if task_of(one.env_id).judges))
     goals = {(one.env_id, one.goal) for one in recordings}

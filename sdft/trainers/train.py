@@ -12,6 +12,7 @@ from typing import Any, Unpack
 
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.measure.agreement import MOST_COMPARED, agreement, agreement_at
+from selfsurf.sdft.measure.following import followed
 from selfsurf.sdft.measure.heldout import (
     MOST_KNOWN,
     Evaluation,
@@ -118,7 +119,8 @@ def _trainer(run: Run, jobs: Sequence[Job], lessons: Lessons) -> Iterator[Any]:
             trainer.policy.forget()  # the weights have changed since
             with _whole(run, trainer):
                 if is_first():
-                    run.agreement = agreement(agent, recordings, rollouts)
+                    found = agreement(agent, recordings, rollouts)
+                    run.agreement = found.model_copy(update={"choices": followed(agent, recordings)})
 
 
 def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
@@ -146,7 +148,8 @@ def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
     trainer.policy.forget()
     with _whole(run, trainer):
         if is_first():
-            run.agreement = agreement_at(agent, spread(held or states, MOST_COMPARED), held_out=bool(held))
+            found = agreement_at(agent, spread(held or states, MOST_COMPARED), held_out=bool(held))
+            run.agreement = found.model_copy(update={"choices": followed(agent, recordings)})
 
 
 def _evaluated(run: Run, trainer: Any, evaluate: Callable[[int], Evaluation]) -> None:

@@ -16,7 +16,6 @@ HOTELS = (
 CITIES = ("Porto", "Bergen", "Graz", "Ghent", "Leeds", "Turin", "Basel", "Cork")
 ROOMS = ("Single", "Double", "Suite")
 USERS = (("ines", "tide88"), ("otto", "fern12"), ("mila", "coal45"), ("remy", "silk07"))
-MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October")
 
 
 class Hotel(Scenario):
@@ -30,7 +29,10 @@ class Hotel(Scenario):
         self.user, self.password = USERS[int(rng.integers(len(USERS)))]
         names = some(rng, HOTELS, 9)
         cities = [
-            {"name": city, "hotels": [{"name": name, "price": int(rng.integers(50, 200))} for name in names[at : at + 3]]}
+            {
+                "name": city,
+                "hotels": [{"name": name, "price": int(rng.integers(50, 200))} for name in names[at : at + 3]],
+            }
             for city, at in zip(some(rng, CITIES, 3), (0, 3, 6), strict=True)
         ]
         self.city = cities[int(rng.integers(3))]
@@ -41,7 +43,7 @@ class Hotel(Scenario):
             f"Log in as {self.user} with the password {self.password} and book the hotel {hotel} in {self.city['name']}, "
             f"a {room.lower()} room with breakfast, arriving on {self.wanted['date']}."
         )
-        shown = {"user": self.user, "password": self.password, "cities": cities, "rooms": list(ROOMS)}
+        shown = {"user": self.user, "password": self.password, "cities": cities, "rooms": ["Any room", *ROOMS]}
         return goal, shown
 
     def oracle(self, obs: Observation) -> Action | None:
