@@ -40,8 +40,8 @@ class Hotel(Scenario):
         month, day = int(rng.integers(1, 11)), int(rng.integers(1, 29))
         self.wanted = {"hotel": hotel, "room": room, "date": f"2027-{month:02}-{day:02}", "breakfast": True}
         goal = (
-            f"Log in as {self.user} with the password {self.password} and book the hotel {hotel} in {self.city['name']}, "
-            f"a {room.lower()} room with breakfast, arriving on {self.wanted['date']}."
+            f"Log in as {self.user} with the password {self.password} and book the hotel {hotel} in "
+            f"{self.city['name']}, a {room.lower()} room with breakfast, arriving on {self.wanted['date']}."
         )
         shown = {"user": self.user, "password": self.password, "cities": cities, "rooms": ["Any room", *ROOMS]}
         return goal, shown
