@@ -139,7 +139,19 @@ def _record(settings: Settings, chosen: tuple[str | None, Task], options: dict[s
         print(json.dumps(summary))
     else:
         print(f"{summary['outcome']}, {summary['steps']} steps\nEpisode: {folder}")
+        if summary["outcome"] == "solved":
+            _tell_choices(folder)
     return 1 if summary["outcome"] == "env_error" else 0
+
+
+def _tell_choices(folder: Path) -> None:
+    """Say what an adapter couldn't learn to choose from this recording."""
+    from selfsurf.browser_env.record.episode import Episode
+    from selfsurf.sdft.measure.following import untold
+    from selfsurf.sdft.teacher.recording import recording_of
+
+    for one in untold([recording_of(Episode(folder))]):
+        console.print(f"One recording can't teach this choice. {one.text()}.", markup=False, highlight=False)
 
 
 def _shown(step: dict[str, Any]) -> None:

@@ -2,13 +2,19 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.policy import Completion, Policy
 from selfsurf.browser_env.actions import Click, Fill, Select
 from selfsurf.browser_env.goal.words import said_as, shared_words
 from selfsurf.browser_env.observe.outline import element_line, parse_outline
+from selfsurf.sdft.measure.agreement import Followed
+from selfsurf.sdft.measure.following import TRIES, followed, untold
 from selfsurf.sdft.rows.choices import choices_of
 from selfsurf.sdft.rows.dates import days_in
 from selfsurf.sdft.rows.variation import varied
@@ -175,3 +181,56 @@ def test_a_row_moves_with_all_that_is_in_it():
 )
 def test_what_a_name_shares_with_a_goal(text, goal, others, shared):
     assert shared_words(text, goal, others) == shared
+
+
+class Chooser(Policy):
+    """Clicks a link "Book NAME": the one of the goal, or the first."""
+
+    name, guidance, sees_images = "chooser", "none", False
+    prompt_budget, parameter_count, context_length = 4000, None, None
+
+    def __init__(self, reads: bool) -> None:
+        self._reads = reads
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+    def count_prompt_tokens(self, messages: Any, prefill: str = "") -> int:
+        return sum(self.count_tokens(message.text) for message in messages)
+
+    def complete(self, conversations: Any, **options: Any) -> list[Completion]:
+        return [Completion(self._reply(each[-1].text), [], [], [], None, "eos") for each in conversations]
+
+    def _reply(self, prompt: str) -> str:
+        links = {id: name for name, id in re.findall(r'link "Book ([^"]+)" \{"click":(\d+)\}', prompt)}
+        goal = prompt.partition("\n")[0]
+        said = [id for id, name in links.items() if name.lower() in goal.lower()]
+        return f'{{"click":{(said if self._reads and said else [*links])[0]}}}'
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_an_adapter_that_reads_the_goal_is_told_from_one_that_does_not(reads):
+    recording = replace(hotel(), steps=hotel().steps[:1])
+    agent = LLMAgent(Chooser(reads), constrained=False, vision="none", prompt="compact")
+    (found,) = followed(agent, [recording])
+    assert (found.label, found.of) == ("Book", TRIES)
+    assert found.enough is reads
+    assert (found.right == TRIES) if reads else (found.right < TRIES / 2)
+
+
+def ticked(recording, *, tick):
+    """The recording with a checkbox on its last page, ticked or not."""
+    *before, last = recording.steps
+    box = element(30, "checkbox", "Breakfast", tag="input")
+    page = {**last.observation, "elements": [*last.observation["elements"], box]}
+    return replace(recording, steps=(*before, Shown(page, Click(id=30)) if tick else Shown(page, last.action)))
+
+
+def test_what_no_recording_teaches_is_named():
+    always = ticked(hotel(), tick=True)
+    assert untold([hotel()]) == []
+    assert untold([always, always]) == [Followed(label="Breakfast", recorded="ticked")]
+    assert untold([always, ticked(hotel(), tick=False)]) == []
+    silent = replace(hotel(), goal=GOAL.replace("a double room, ", ""))
+    (room,) = untold([silent])
+    assert room.text() == "Room: always Double room; record it once with something else, and a goal that says so"
