@@ -16,7 +16,8 @@ SHOP = ("Mug", "Lamp", "Chair", "Clock", "Scarf")
 
 
 def element(id, role, name, value="", tag="a"):
-    return {"id": id, "role": role, "name": name, "value": value, "tag": tag, "states": (), "in_viewport": True}
+    placed = {"bbox": (0.0, 0.0, 9.0, 9.0), "in_viewport": True, "frame": ""}
+    return {"id": id, "role": role, "name": name, "value": value, "tag": tag, "states": (), **placed}
 
 
 def page(*lines):
