@@ -227,6 +227,7 @@ async function picturesCame({bound}) {
 let mouseless = [];
 const OPENING = 500, CAUGHT = 100;  // milliseconds: of the longest opening that is waited for; for a script to end it
 const FIRST_FRAMES = 2;  // in which a transition of something new begins
+const still = new WeakSet();  // elements with a transition that has not begun in these frames
 
 // The element and those around it, as far as they take no pointer.
 function withoutPointer(el) {
@@ -246,7 +247,7 @@ function opensIn(elements) {
 function isOpening(el) {
   if (outlived.has(el) || disabled(el)) return false;
   const elements = withoutPointer(el);
-  return opensIn(elements) > 0 || elements.some((node) => /[1-9]/.test(getComputedStyle(node).transitionDuration));
+  return opensIn(elements) > 0 || !still.has(el) && elements.some((node) => /[1-9]/.test(getComputedStyle(node).transitionDuration));
 }
 
 // Waits until what opens, or closes, has done so.
@@ -256,5 +257,5 @@ async function opened({bound}) {
   let left = 0;
   for (let frame = 0; !(left = opensIn(held().flat())) && frame < FIRST_FRAMES; frame++) await framed();
   if (left) await until(() => !held().length, Math.min(bound, left + CAUGHT));
-  for (const [el] of held()) outlived.add(el);
+  for (const [el] of held()) (left ? outlived : still).add(el);
 }
