@@ -21,7 +21,7 @@ from selfsurf.browser_env.session.page_script import PROBE, read_script
 from selfsurf.browser_env.session.profile_lock import ProfileLock, kill
 from selfsurf.browser_env.session.runtime import BrowserSpec, Room, death_of, runtime
 from selfsurf.browser_env.session.stealth import stealth_identity
-from selfsurf.browser_env.storage import cookie_of, read_state, restore
+from selfsurf.browser_env.storage import cookies_of, read_state, restore
 from selfsurf.browser_env.task import Viewport
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class ContextSource:
     async def prepare(self, context: BrowserContext, note: Callable[[str], None]) -> None:
         """Set up what can't be passed as an argument, before the first page. `note` takes events."""
         if self.options.cookies:
-            await context.add_cookies([cookie_of(cookie) for cookie in self.options.cookies])  # type: ignore[misc]
+            await context.add_cookies(cookies_of(self.options.cookies))  # type: ignore[arg-type]
         if self.options.stealth:
             await context.add_init_script(read_script("stealth"))
         if self.options.replay_har is not None:
