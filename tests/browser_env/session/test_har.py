@@ -152,7 +152,7 @@ const bytes = (...all) => new Uint8Array(all);
 </script>
 <button onclick="tell(['/file', wrap(new File(['hello'], 'a.txt'))], ['/file', wrap(new File(['hello'], 'a.txt'))],
   ['/blob', new Blob(['hello'])], ['/blob', new Blob(['hello'], {type: 'image/png'})],
-  ['/disk', wrap(file())], ['/disk', file()])">Known</button>
+  ['/disk', wrap(file())], ['/disk', wrap(file())])">Known</button>
 <button onclick="tell(['/bytes', bytes(0, 1, 255, 254)], ['/bytes', bytes(0, 1, 255, 253)],
   ['/bytes', new Blob([bytes(200)], {type: 'text/plain'})], ['/bytes', bytes(200, 201)])">Binary</button>
 <button onclick="tell(['/bytes', bytes(0, 1, 255, 252)], ['/bytes', bytes(210, 211)], ['/else', wrap(file())])"
