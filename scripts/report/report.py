@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from selfsurf.browser_env.record.room import write_atomically
 from selfsurf.scripts.report.comparison import Comparison, compare
 from selfsurf.scripts.report.comparison_report import comparison_report, comparison_title
 from selfsurf.scripts.report.document import Block
@@ -35,6 +36,7 @@ def write_report(folder: Path, out: Path | None = None) -> tuple[Summary, list[P
 
     Raises:
         ResultsError: the folder can't be read.
+        NoRoom: it has no room left.
     """
     summary, out = summarise(read(folder)), out or folder
     run = summary.results.run
@@ -118,5 +120,5 @@ def _first(pairs: Sequence[Pair]) -> str:
 def _write(out: Path, name: str, figures: dict[str, Any], title: str, blocks: Sequence[Block]) -> list[Path]:
     pages = write(out, name, title, blocks)
     data = out / f"{name}.json"
-    data.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    write_atomically(data, json.dumps(figures, indent=1) + "\n")
     return [data, *pages]
