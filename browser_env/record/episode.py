@@ -366,8 +366,12 @@ def _hash(path: Path) -> str:
 
 
 def new_folder(name: str) -> Path:
-    """Return a folder under `runs/` that is not there yet, named after the time: `runs/run-20261122-101022`."""
-    first = Path("runs") / clock.strftime(f"{name}-%Y%m%d-%H%M%S")
+    """Make a folder under `runs/` that is not there yet, and return it, named after the time: `runs/run-20261122-101022`."""
+    return numbered(Path("runs") / clock.strftime(f"{name}-%Y%m%d-%H%M%S"))
+
+
+def numbered(first: Path) -> Path:
+    """Make a folder that is not there yet and return it: `first`, or `first-2` and so on."""
     number, folder = 1, first
     while True:
         try:
