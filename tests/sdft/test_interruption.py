@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM leave a checkpoint of the last finished step, and the resumed run ends as an unbroken one."""
 
+import json
 import os
 import signal
 import time

@@ -151,13 +151,20 @@ def test_an_mcp_client_lists_and_calls_them(tmp_path):
             refused = await client.call_tool("browser.act", {"action": {"action": "click", "id": 99}})
             assert refused.is_error
             assert json.loads(refused.content[0].text)["error"]["type"] == "not_found"
+            waiting = {"action": {"action": "wait", "ms": 50_000}}
+            call = asyncio.ensure_future(client.call_tool("browser.act", waiting))
+            while next(tmp_path.rglob("attempt.jsonl")).read_text().count('"outcome": "start"') < 6:
+                await asyncio.sleep(0.05)
+            call.cancel()
+            assert not (await client.call_tool("browser.observe", {})).is_error
 
-    asyncio.run(asyncio.wait_for(play(), 60))
+    asyncio.run(asyncio.wait_for(play(), 60 * crowd()))
     (attempts,) = tmp_path.rglob("attempt.jsonl")
     lines = [json.loads(line) for line in attempts.read_text().splitlines()]
     ended = [line["outcome"] for line in lines if line["outcome"] != "start"]
-    assert ended == ["success"] * 4 + ["failure"]
-    assert json.loads((attempts.parent / "summary.json").read_text())["decision"] == "stopped"
+    assert ended == [*["success"] * 4, "failure", "cancelled", "success"]
+    summary = json.loads((attempts.parent / "summary.json").read_text())
+    assert (summary["decision"], summary["failures"], summary["cancelled"]) == ("stopped", 1, 1)
 
 
 @pytest.mark.parametrize("allowed", [False, True])
