@@ -121,7 +121,7 @@ def class_name(kind: type) -> str:
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     if "." in kind.__qualname__ or not file:
         raise ValueError(f"{kind.__qualname__} can't be found by others: define it at the top of a file.")
-    if kind.__module__ == "__main__" or kind.__module__.startswith(_PREFIX):
+    if kind.__module__ in ("__main__", "__mp_main__") or kind.__module__.startswith(_PREFIX):
         there = {here: path for path, here in _placed.items()}
         return f"{there.get(file, os.path.abspath(file))}:{kind.__name__}"
     return f"{kind.__module__}:{kind.__name__}"

@@ -21,8 +21,8 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "stagehandDisabled": bool, "toolArgsHash": str,
 }  # fmt: skip
 """The fields that every line has. Others stand in some: `url` and `artifacts`, `cut`; `status` of a page that was
-answered with an error; `errorType` and `retryable` of a failure or a
-cancelled attempt; `to` of a fallback; `arguments` of a start."""
+answered with an error; `errorType` and `retryable` of an attempt that failed or was cancelled; `to` of a fallback;
+`arguments` of a start."""
 
 
 def misfits(line: Any) -> list[str]:

@@ -5,6 +5,7 @@ import base64
 import io
 import json
 import sys
+from functools import partial
 from importlib.metadata import version
 
 import pytest
@@ -15,7 +16,7 @@ from selfsurf.browser_env import Safety
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import Router
 from selfsurf.browser_env.router.tools import ToolError, call_tool, functions, openai_tools, parsed
-from tests.processes import crowd
+from tests.processes import crowd, until
 
 PAGE = (
     "data:text/html,<title>Shop</title><h1>Shop</h1><label>Name <input></label>"
@@ -153,8 +154,9 @@ def test_an_mcp_client_lists_and_calls_them(tmp_path):
             assert json.loads(refused.content[0].text)["error"]["type"] == "not_found"
             waiting = {"action": {"action": "wait", "ms": 50_000}}
             call = asyncio.ensure_future(client.call_tool("browser.act", waiting))
-            while next(tmp_path.rglob("attempt.jsonl")).read_text().count('"outcome": "start"') < 6:
-                await asyncio.sleep(0.05)
+            (lines,) = tmp_path.rglob("attempt.jsonl")
+            begun = partial(until, lambda: lines.read_text().count('"outcome": "start"') == 6)
+            assert await asyncio.to_thread(begun)
             call.cancel()
             assert not (await client.call_tool("browser.observe", {})).is_error
 
