@@ -155,7 +155,7 @@ def test_an_mcp_client_lists_and_calls_them(tmp_path):
             waiting = {"action": {"action": "wait", "ms": 50_000}}
             call = asyncio.ensure_future(client.call_tool("browser.act", waiting))
             (lines,) = tmp_path.rglob("attempt.jsonl")
-            begun = partial(until, lambda: lines.read_text().count('"outcome": "start"') == 6)
+            begun = partial(until, lambda: lines.read_text().count('"outcome": "start"') == 6, 10 * crowd())
             assert await asyncio.to_thread(begun)
             call.cancel()
             assert not (await client.call_tool("browser.observe", {})).is_error
