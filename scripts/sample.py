@@ -22,7 +22,7 @@ class Settings(Arguments):
 
     episodes: Annotated[list[Path], typer.Argument()] = Field(default_factory=list)
     """Folders of episodes, or folders above them. Only runs for goals of your own count."""
-    since: Since = ""
+    since: Since = None
     """Only episodes that ended since then: a date, a time, or a duration such as 30m, 36h or 7d; all if not given."""
     out: Path = Path("candidates.toml")
     """File of candidates; those in it stay."""

@@ -28,7 +28,7 @@ class Settings(Arguments):
     )
     out: Path = Path("docs", "ops", "browser-automation-report.md")
     """The report; its figures go beside it, with the ending .json."""
-    since: Since = ""
+    since: Since = None
     """First day that counts, such as 2026-11-25, or a duration, such as 7d; all days if not given."""
     candidates: Path = Path("candidates.toml")
     """File of `selfsurf sample`, if it is there: the report counts what was sampled and what was left out, and why."""

@@ -30,10 +30,11 @@ def moment(text: str) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _checked(text: str) -> str:
-    moment(text)
+def _checked(text: str | None) -> str | None:
+    if text is not None:
+        moment(text)
     return text
 
 
-Since: TypeAlias = Annotated[str, AfterValidator(_checked)]
-"""The option `--since`; empty if it is not given."""
+Since: TypeAlias = Annotated[str | None, AfterValidator(_checked)]
+"""The option `--since`; None if it is not given."""

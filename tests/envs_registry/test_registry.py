@@ -161,14 +161,15 @@ def test_an_id_of_ones_own_makes_single_and_vector_environments(tmp_path, monkey
 @pytest.mark.parametrize("make", [gymnasium.make, partial(gymnasium.make_vec, num_envs=1)])
 def test_an_option_that_there_is_not_is_named_with_those_that_there_are(tmp_path, make):
     (tmp_path / "own.py").write_text(SHOP.replace('selfsurf.register("Shop/Order-v0", Order, price=2)', ""))
-    selfsurf.register("Named/Order-v0", f"{tmp_path}/own.py:Order")
+    env_id = f"{tmp_path.name}/Order-v0"
+    selfsurf.register(env_id, f"{tmp_path}/own.py:Order")
     with pytest.raises(TypeError, match=r"^own\.py:Order has no option colour; it has price, .*screenshot"):
-        make("Named/Order-v0", colour=3)
+        make(env_id, colour=3)
     with pytest.raises(TypeError, match=r"has no option prise; did you mean price\?"):
-        make("Named/Order-v0", prise=3)
+        make(env_id, prise=3)
     with pytest.raises(TypeError, match=r"The environment has no option colour; it has start_url, .*screenshot"):
         make("Browser-v0", colour=3)
-    make("Named/Order-v0", price=3, screenshot=False, render_mode="ansi", seeds=[1]).close()
+    make(env_id, price=3, screenshot=False, render_mode="ansi", seeds=[1]).close()
 
 
 SCRIPT = """
