@@ -170,6 +170,7 @@ def test_an_option_that_there_is_not_is_named_with_those_that_there_are(tmp_path
     with pytest.raises(TypeError, match=r"The environment has no option colour; it has start_url, .*screenshot"):
         make("Browser-v0", colour=3)
     make(env_id, price=3, screenshot=False, render_mode="ansi", seeds=[1]).close()
+    del gymnasium.registry[env_id]
 
 
 SCRIPT = """
