@@ -428,7 +428,7 @@ class _Attempt(Watch):
         error = ended.detail if ended.masked or ended.agent_raised or not self.ended else ""
         result = {
             "outcome": ended.outcome, "reward": ended.reward, "answer": ended.answer, "error": error,
-            "detail": ended.detail, **ended.terminal, "reason": reason_of(ended.score),
+            "detail": ended.detail, **ended.terminal, "reason": reason_of(ended),
             "start_status": self.start_status, "steps": state.step, "max_steps": state.max_steps,
             "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens, "cost": state.cost or None,
             "seconds": round(state.seconds, 3), "episode": str(self.writer.folder),

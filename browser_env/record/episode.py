@@ -17,6 +17,7 @@ import os
 import stat
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -378,16 +379,18 @@ def _hash(path: Path) -> str:
 
 
 def new_folder(name: str) -> Path:
-    """Return a folder under `runs/` that is not there yet, named after the time: `runs/run-20261122-101022`."""
-    first = Path("runs") / clock.strftime(f"{name}-%Y%m%d-%H%M%S")
-    number, folder = 1, first
+    """Make a new folder under `runs/`, named after the time, and return it: `runs/run-20261122-101022`."""
+    return numbered(Path("runs") / clock.strftime(f"{name}-%Y%m%d-%H%M%S"))
+
+
+def numbered(first: Path) -> Path:
+    """Make a folder that is not there yet and return it: `first`, or `first-2` and so on."""
+    number, folder = 2, first
     while True:
-        try:
+        with suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder
-        except FileExistsError:
-            number += 1
-            folder = first.with_name(f"{first.name}-{number}")
+        number, folder = number + 1, first.with_name(f"{first.name}-{number}")
 
 
 def _read(path: Path) -> bytes:

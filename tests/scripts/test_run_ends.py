@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -140,6 +141,15 @@ def test_why_a_goal_cannot_be_reached_is_said(run: Any, own: Callable[..., list[
     assert meta["outcome_detail"] == "Nothing here has a colour."
     assert result.stdout.startswith("infeasible.\nNothing here has a colour.\n")
     assert "Nothing here has a colour." in CliRunner().invoke(app, ["view", str(tmp_path / "episode")]).output
+    for reply, reason, line in (
+        ('{"infeasible":"No colour."}', "No colour.", "No colour."),
+        ('{"action":"infeasible"}', "", "The agent gave no reason."),
+    ):
+        shutil.rmtree(tmp_path / "episode")
+        said = json.loads(run(*own(reply), "--json")[0].stdout)
+        assert (said["outcome"], said["reason"]) == ("infeasible", reason)
+        shutil.rmtree(tmp_path / "episode")
+        assert run(*own(reply))[0].stdout.startswith(f"infeasible.\n{line}\nUsed: ")
 
 
 def test_a_run_that_is_out_of_steps_does_not_blame_its_last_reply(run: Any, own: Callable[..., list[str]]) -> None:  # noqa: F811
@@ -148,7 +158,7 @@ def test_a_run_that_is_out_of_steps_does_not_blame_its_last_reply(run: Any, own:
     assert "Unknown action None" not in result.output
     _, why, limit, *_ = result.stdout.splitlines()
     assert why.startswith("The last action did not work: The JSON names no action: {'colour': 'blue'}; ")
-    assert limit.startswith("The limit of 1 steps was reached")
+    assert limit == "The limit of 1 steps was reached: --max-steps sets another."
 
 
 def test_a_limit_ends_a_goal_of_a_shell_and_the_next_has_its_own(own: Callable[..., list[str]], tmp_path: Path) -> None:
@@ -382,7 +392,7 @@ def test_an_episode_that_is_being_written_is_told_from_one_that_was_cut_off(tmp_
     replay = ["record", "--replay", str(folder)]
     told = CliRunner().invoke(app, replay, env={"COLUMNS": "400"})
     assert (told.exit_code, f"{folder} is still being recorded" in " ".join(told.output.split())) == (2, True)
-    assert "it goes on" in CliRunner().invoke(app, ["view", str(folder)]).output
+    assert "running after 0 steps; it goes on" in CliRunner().invoke(app, ["view", str(folder)]).output
     with pytest.raises(EpisodeError, match="is still being recorded: end that first"):
         load_recordings([folder])
     writer._lines.close()  # as a kill does
