@@ -96,7 +96,7 @@ function reacts({hint}) {
   const el = focusedElement();
   if (!el) return false;
   if (anyClosed && hidden.has(treeOf(el))) return true;  // which can't be known there
-  const asks = (target) => !dispatch(target, new Event(`${probe}-${hint}`, CLICK_PROBE));
+  const asks = (target) => answers(target, '-' + hint);
   for (let node = el; node; node = parentAcross(node)) if (asks(node)) return true;
   return asks(documentOf(el)) || asks(DOC.defaultView(documentOf(el)));
 }
@@ -112,8 +112,7 @@ function signs() {
 
 // Are timers pending that the step's input has set (timers.js)?
 function owed() {
-  const windows = roots().filter((root) => typeOf(root) === 9).map(DOC.defaultView).filter(Boolean);
-  return windows.filter((win) => !dispatch(win, new Event(`${probe}-timers`, CLICK_PROBE))).length > 0;
+  return documentWindows().filter((win) => answers(win, '-timers')).length > 0;
 }
 
 // Waits for these, and for those that they set.
