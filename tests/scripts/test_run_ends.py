@@ -392,7 +392,7 @@ def test_an_episode_that_is_being_written_is_told_from_one_that_was_cut_off(tmp_
     replay = ["record", "--replay", str(folder)]
     told = CliRunner().invoke(app, replay, env={"COLUMNS": "400"})
     assert (told.exit_code, f"{folder} is still being recorded" in " ".join(told.output.split())) == (2, True)
-    assert "running after 0 steps; it goes on" in CliRunner().invoke(app, ["view", str(folder)]).output
+    assert "running after 0 steps, reward 0; it goes on" in CliRunner().invoke(app, ["view", str(folder)]).output
     with pytest.raises(EpisodeError, match="is still being recorded: end that first"):
         load_recordings([folder])
     writer._lines.close()  # as a kill does
