@@ -26,8 +26,9 @@ from tests.agents.test_schema import allows
 ORIGIN = "http://site.test"
 FORM = """<!doctype html><title>form</title><input aria-label=First> <input aria-label=Second>
 <button onclick="document.getElementById('gone').remove()">Remove</button>
-<button id=gone>Extra</button> <a href=next.html>Next</a> <button disabled>Never</button>"""
-IDS = {"First": 1, "Second": 2, "Remove": 3, "Extra": 4, "Next": 5, "Never": 6}
+<button id=gone>Extra</button> <a href=next.html>Next</a> <button disabled>Never</button>
+<button onclick="alert('Not sent')">Warn</button>"""
+IDS = {"First": 1, "Second": 2, "Remove": 3, "Extra": 4, "Next": 5, "Never": 6, "Warn": 7}
 END = '{"finish":"end"}'
 
 
@@ -107,7 +108,11 @@ def test_they_are_carried_out_a_step_each_until_the_page_is_another(play: Any) -
     [
         (('{"click":3}', '{"click":4}', '{"click":5}'), ["click"], "element 4 is gone or has changed"),
         (('{"click":6}', *FILLED), ["click"], "the action before it failed"),
-        (('{"fill":1,"text":"a"}', END), ["fill"], "look first at what the other actions led to"),
+        (('{"click":3}', END), ["click"], "look first at what the other actions led to"),
+        (('{"click":5}', END), ["click"], "look first at what the other actions led to"),
+        (('{"click":7}', '{"finish":""}'), ["click"], "look first at what the other actions led to"),
+        (('{"click":6}', '{"finish":""}'), ["click"], "the action before it failed"),
+        (('{"fill":1,"text":"a"}', '{"infeasible":"no"}'), ["fill"], "look first at what the other actions led to"),
         (('{"new_tab":""}', *FILLED), ["new_tab"], "new_tab ends a reply"),
         (('{"wait":1}', '{"click":99}'), ["wait"], "There is no element 99 on the page."),
     ],
@@ -116,6 +121,17 @@ def test_what_ends_a_reply(play: Any, actions: tuple[str, ...], done: list[str],
     agent, _, steps = play(reply(*actions), END)
     assert [step["actions"][0]["action"] for step in steps] == [*done, "finish"]
     assert why in agent.prompts[1]
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [('{"fill":1,"text":"a"}', END), ('{"click":5}', '{"finish":""}'), ('{"click":3}', '{"finish":""}')],
+    ids=["an answer on the same page", "on another page", "without an element"],
+)
+def test_a_reply_may_end_with_finish(play: Any, actions: tuple[str, ...]) -> None:
+    agent, result, steps = play(reply(*actions))
+    assert [step["actions"][0]["action"] for step in steps][1:] == ["finish"]
+    assert (len(agent.prompts), result.length) == (1, 2)
 
 
 def test_each_counts_as_a_step(play: Any) -> None:
