@@ -71,6 +71,7 @@ class Changes:
         """The cells of the screenshot that change by themselves."""
         self._redrawn = 0
         """How often an action has changed the screenshot alone."""
+        self._page: Hashable = ()
 
     def see(self, obs: Observation) -> bool:
         """Take the page after an action, or the first one; return whether anything but the page's own has changed.
@@ -88,6 +89,9 @@ class Changes:
     @property
     def page(self) -> Hashable:
         """The page now, without what is its own, elements' ids and the focus; another one where it was redrawn."""
+        return self._page
+
+    def _what_is_left(self) -> Hashable:
         kept = (at for at in range(len(self._contents)) if at not in self._notes or not self._notes[at].is_own)
         parts = tuple((self._contents[at], None if at in self._moving else self._places[at]) for at in kept)
         return self._redrawn, parts
@@ -100,13 +104,14 @@ class Changes:
             changed |= self._match(contents, places, idle=idle, action=action, rested=rested)
         elif rested:
             self._notes, self._moving = {}, set()
-        if before is None:
-            return changed
-        if self._focus and action == "press" and not idle:
-            changed |= _focused(before) != _focused(obs)
-        if self._draws(before, obs, idle=idle, rested=rested):
-            self._redrawn += not (changed or idle)
-            changed = True
+        if before is not None:
+            if self._focus and action == "press" and not idle:
+                changed |= _focused(before) != _focused(obs)
+            if self._draws(before, obs, idle=idle, rested=rested):
+                self._redrawn += not (changed or idle)
+                changed = True
+        if changed or idle:
+            self._page = self._what_is_left()
         return changed
 
     def _draws(self, before: Observation, now: Observation, *, idle: bool, rested: bool) -> bool:

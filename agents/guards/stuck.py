@@ -90,7 +90,7 @@ class Loop(Stuck):
     def reset(self) -> None:
         """See `Guard.reset`."""
         super().reset()
-        self._past: list[tuple[int, Hashable]] = []
+        self._past: list[tuple[int, tuple[Hashable, ...]]] = []
         """The last steps: hashes of pages, and what was done there."""
         self._tried: set[Hashable] = set()
 
@@ -101,7 +101,7 @@ class Loop(Stuck):
         step = (page, action_key(action, obs))
         length = 0 if isinstance(action, (Finish, Infeasible)) else self._circle(step)
         reason = f"The same {length} actions led back to the same page {self.rounds} times"
-        if len({done for _, done in self._past[-length:]}) == 1:
+        if len({done[:-1] for _, done in self._past[-length:]}) == 1:  # wherever its element has moved
             way = "back and forth" if length == 2 else "round in a circle"
             reason = f"{compact(action)} has been done {length * self.rounds} times, and the page goes {way}"
         for escape in _escapes(obs) if length else []:
@@ -113,7 +113,7 @@ class Loop(Stuck):
         self._past = [*self._past, step][-self.longest * self.rounds :]
         return Verdict(action, f"{reason}.", f"{reason}. Do something else.") if length else Verdict(action)
 
-    def _circle(self, step: tuple[int, Hashable]) -> int:
+    def _circle(self, step: tuple[int, tuple[Hashable, ...]]) -> int:
         """The length of the circle that was completed often enough and would begin again; 0 if there is none."""
         for length in range(2, self.longest + 1):
             past = self._past[-length * self.rounds :]
@@ -136,12 +136,12 @@ def _instead(escape: Action, reason: str) -> Verdict:
     return Verdict(escape, did, f"{did} Do something else.")
 
 
-def action_key(action: Action, obs: Observation) -> Hashable:
-    """What an action does, its element identified by what and where it is instead of by its id."""
+def action_key(action: Action, obs: Observation) -> tuple[Hashable, ...]:
+    """What an action does, its element identified by what it is instead of by its id; and at last where that is."""
     data: dict[str, Any] = action.to_dict()
     number = getattr(action, "id", None)
     element = next((element for element in obs["elements"] if element["id"] == number), None)
     if element is not None:
         del data["id"]
         return repr(data), element["role"], element["name"], element["frame"], element["bbox"]
-    return repr(data)
+    return repr(data), None
