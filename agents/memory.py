@@ -67,8 +67,10 @@ class Memory:
 
     def look(self, obs: Observation) -> None:
         """Take the page as it is just before the action."""
-        for one in (*self.guards, *self.aids):
-            one.look(obs)
+        for guard in self.guards:
+            guard.look(obs)
+        for aid in self.aids:
+            aid.look(obs)
 
     def did(self, action: Act, obs: Observation, thought: str = "") -> None:
         """Remember an action that was chosen on a page; a str is a reply that was none."""
