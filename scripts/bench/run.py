@@ -163,8 +163,8 @@ def main(settings: Settings) -> None:
         try:
             summary, written = write_report(folder)
         except NoRoom as error:
-            told = unwritable(folder, error)
-            show_error("No report was written." if told in stopped else f"{told} No report was written.")
+            why = unwritable(folder, error)
+            show_error("No report was written." if why in stopped else f"{why} No report was written.")
             raise typer.Exit(interrupts.exit_code or 1) from None
         track(settings.report_to, summary)
     for text in reasons(there, given_up):
