@@ -455,7 +455,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=["run", "bench", "record", "train"])
 def test_every_command_refuses_what_can_not_be(command: list[str], tmp_path: Path) -> None:
-    (tmp_path / "state.json").write_text("[]")
+    (tmp_path / "state.json").write_text("3")
     for words, why in (
         (["--secret", f"password={PASSWORD}"], "give env:VARIABLE or file:PATH instead"),
         (["--secret", "password=env:"], "password: env: names no variable"),
