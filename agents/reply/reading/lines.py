@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from selfsurf.agents.reply.kinds import KEYS
@@ -106,7 +107,7 @@ def name_before(text: str, start: int) -> str | None:
 def functions(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Tool calls in tags: `<function=click><parameter=id>4</parameter></function>`; start, end and full dict."""
     heads = list(_FUNCTION.finditer(text))
-    for found, following_head in zip(heads, [*heads[1:], None], strict=True):
+    for found, following_head in zip_longest(heads, heads[1:]):
         name = action_name(found[1])
         following = text.find("</", found.end())
         end = min(following_head.start() if following_head else len(text), found.end() + 10_000)
