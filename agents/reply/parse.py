@@ -102,10 +102,10 @@ def parse(text: str, ids: Collection[int], prompt: str = "", *, most: int = 1) -
     text, unfinished = without_thinking(text[:MAX_CHARACTERS])
     found = objects(text)
     parsed, echoed = _read(text, found, ids, prompt, most)
-    if parsed.action is None and ('\\"' in text or "{{" in text):
-        plain = unescape(_without(text, found)).replace("{{", "{").replace("}}", "}")
-        again, _ = _read(plain, objects(plain), ids, prompt, most)
-        parsed = again if again.action is not None else parsed
+    for mark, plain in (('\\"', unescape(_without(text, found))), ("{{", text.replace("{{", "{").replace("}}", "}"))):
+        if parsed.action is None and mark in text:
+            again, _ = _read(plain, objects(plain), ids, prompt, most)
+            parsed = again if again.action is not None else parsed
     if parsed.action is not None or parsed.error:
         return parsed
     if echoed:
@@ -173,7 +173,8 @@ def _first_run(runs: list[list[list[_Candidate]]], standing: Standing, ids: Coll
         for ways in run[:most]:
             wrong = Parsed(None)
             for one in ways:
-                if standing.rejected(one.start, one.end) or not (one.explicit or _meant(standing, one)):
+                stands = not standing.rejected(one.start, one.end) and (one.explicit or _meant(standing, one))
+                if not stands and not actions:  # the words before are about the first of a list
                     continue
                 checked = _check(one, ids)
                 if checked.action is not None:

@@ -231,7 +231,9 @@ def test_compact_is_short() -> None:
     ],
 )
 def test_answers(text: str, answer: str) -> None:
-    assert parse(text, IDS).action == Finish(answer=answer)
+    found = parse(text, IDS).action
+    assert isinstance(found, Finish)
+    assert found.answer == answer
 
 
 def test_nothing_beside_an_action_is_no_finish() -> None:
