@@ -564,7 +564,9 @@ def test_time_of_a_person_counts_neither_as_used_nor_against_the_limit() -> None
         state.check(Limits(max_seconds=99))
 
 
-@pytest.mark.parametrize("words", [("--max-cost", "0"), ("--set", "nonsense=1"), ("--agent", "missing.py:Agent")], ids=str)
+@pytest.mark.parametrize(
+    "words", [("--max-cost", "0"), ("--set", "nonsense=1"), ("--agent", "missing.py:Agent")], ids=str
+)
 def test_what_happens_to_risky_actions_is_not_told_before_an_error(words: tuple[str, str]) -> None:
     result = CliRunner().invoke(
         app, ["run", "--url", "http://127.0.0.1:9", "--goal", "Buy", "--agent", "random", *words]

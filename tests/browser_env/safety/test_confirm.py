@@ -298,6 +298,7 @@ CARD = """<label>Card number <input id=n></label><label>Expiry <input></label>""
     [
         (f"<form onsubmit='return false'>{CARD}<button>Submit</button></form>", "Submit", "4111", 1),
         (f"{CARD}<button>Continue</button>", "Continue", "4111", 1),
+        (f"<form>{CARD}<button type=button>Continue</button></form>", "Continue", "4111", 1),
         (f"{CARD}<button>Continue</button>", "Continue", "", 0),
         ("<label>Library card <input id=n></label><button>Continue</button>", "Continue", "4111", 0),
         (f"{CARD}<div role=dialog aria-label=Cookies>We use cookies <button>OK</button></div>", "OK", "4111", 0),
