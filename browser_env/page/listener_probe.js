@@ -9,7 +9,6 @@
     '-enter': 'keydown keypress keyup submit change',
     '-button': 'click mousedown mouseup pointerdown pointerup submit',
     '-text': 'input keyup keydown keypress change',
-    '-hover': 'mouseenter mouseover pointerenter pointerover',
   };
   for (const kind in kinds) {
     const types = kinds[kind].split(' ');
