@@ -14,10 +14,10 @@ BUTTONS = {
         | Comprar ahora | Pagar | Realizar pedido | Finalizar compra | Confirmar el pago | Tramitar pedido
         | Acquista ora | Paga ora | Conferma l'ordine | Effettua ordine | Prenota ora
         | Finalizar pedido | Comprar agora | Confirmar compra | Pagar agora | Encomendar
-        | Checkout and pay | Proceed to payment | Reserve and pay | Finish & pay | Get it now for $9.99 | Renew for $15 | Tip $3
-        | Apple Pay | Google Pay | PayPal | Klarna | Shop Pay | Check out with PayPal | Authorize payment | Swipe to pay | Unlock for $2
-        | Order with obligation to pay | Gebot abgeben | Weiter zur Zahlung | Buchen & bezahlen | Für 9 € freischalten
-        | Commander avec obligation de paiement | Réserver et payer | Placer une enchère | Continuer vers le paiement
+        | Checkout and pay | Reserve and pay | Finish & pay | Get it now for $9.99 | Renew for $15 | Tip $3
+        | Check out with Apple Pay | Buy with Google Pay | Check out with PayPal | Authorize payment | Swipe to pay | Unlock for $2
+        | Order with obligation to pay | Gebot abgeben | Buchen & bezahlen | Für 9 € freischalten
+        | Commander avec obligation de paiement | Réserver et payer | Placer une enchère
         | Reservar y pagar | Pedido con obligación de pago | Hacer una puja | Prenota e paga | Ordine con obbligo di pagamento | Fai un'offerta
         | Reservar e pagar | Encomenda com obrigação de pagamento | Bestel met betaalverplichting | Reserveren en betalen | Bod plaatsen
         | Вuy now | Рау now
@@ -52,6 +52,7 @@ HARMLESS_BUTTONS = """Delete filter | Remove tag | Clear | Clear search | Order 
     | Ordina per data | Annulla | Aggiungi al carrello | Cancella filtri | I miei ordini | Metodi di pagamento | Adicionar ao carrinho | Meus pedidos | Limpar filtros
     | Annuleren | In winkelwagen | Bestellingen | Wis zoekopdracht | Filter verwijderen | Sorteren op datum | Order number 4711 | Delivery address | Buy me a coffee is a website
     | Payer en plusieurs fois, comment ? | Microsoft will Spielefirma kaufen | Acheter ou louer : que choisir ? | Buy or rent? | Ways to pay
+    | Proceed to payment | Weiter zur Zahlung | Continuer vers le paiement | PayPal | Klarna | Apple Pay | Shop Pay
     | Benefits and pay | Get $20 off | Rooms from $50 | Complete set $20 | Sans obligation de paiement
     | Delete key binding | Payment history | Send feedback settings | Pay per view explained"""  # fmt: skip
 
