@@ -649,7 +649,7 @@ def test_killed_behind_its_last_step_it_is_judged_by_a_specification_alone(
 def test_what_was_left_or_waits_is_listed_and_ended(
     killed_before: bool, site: Any, kept: KeptRun, waiting: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    process = waiting()
+    process = waiting("Asking", "--json")
     monkeypatch.chdir(tmp_path)
     browser = browser_of(kept)
     assert "runs/episode: Which colour?" in CliRunner().invoke(app, ["answer"]).output
