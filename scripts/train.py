@@ -147,7 +147,6 @@ def main(settings: Settings) -> int:
     elsewhere = bool(training.rollouts.workers)
     if not training.offline:
         around = environment_options(training.environment, elsewhere=elsewhere)
-        tell_confirmation(settings)
         if not elsewhere:
             check_browser(headless=True, around=around)
     check_tasks((*training.evaluate_tasks, *(() if training.offline else trained_tasks(training))))
@@ -173,6 +172,8 @@ def main(settings: Settings) -> int:
             check_push(repo)
         except HubError as error:
             raise typer.BadParameter(f"--push-to-hub: {error}") from None
+    if not training.offline:
+        tell_confirmation(settings)
     make_folder(out)
     from selfsurf.sdft import train
     from selfsurf.sdft.rollouts import RolloutError

@@ -60,7 +60,7 @@ class Settings(AgentArguments, EnvironmentArguments):
     """Seconds for the whole run, which the same command resumes later."""
     max_tokens: int | None = Field(default=None, ge=1)
     """Tokens, read and written, after which nothing more is begun; the same command resumes."""
-    max_cost: float | None = Field(default=None, ge=0)
+    max_cost: float | None = Field(default=None, gt=0)
     """US dollars, likewise."""
     logs: Logs = "all"
     """Whose steps are kept: all, unsolved or none."""
@@ -108,7 +108,6 @@ def main(settings: Settings) -> None:
     options = checked_options(settings.agent, options, 0, settings.set_)
     given = settings.environment
     around = environment_options(given, elsewhere=settings.ray)
-    tell_confirmation(settings)
     if not settings.ray:
         check_browser(headless=not settings.headful, around=around)
         shutdown()  # the workers have their own
@@ -128,6 +127,7 @@ def main(settings: Settings) -> None:
         slots=1 if settings.profile else settings.workers, environment=given.given(), env_options=around,
         **settings.model_dump(include=_PLANNED),
     )  # fmt: skip
+    tell_confirmation(settings)
     stopped = ""
     with Interrupts() as interrupts:
         try:
