@@ -15,12 +15,14 @@ from selfsurf.tasks.scenarios.hotel import Hotel
 from selfsurf.tasks.scenarios.inbox import Delete, Told
 from selfsurf.tasks.scenarios.library import Reserve, ReserveFormat
 from selfsurf.tasks.scenarios.market import CookieBanner, DeadEnd, EndlessScroll, Pages, SlowPage
+from selfsurf.tasks.scenarios.meeting import Meeting
+from selfsurf.tasks.scenarios.nursery import Nursery
 from selfsurf.tasks.scenarios.scenario import CHANGES, Scenario
 from selfsurf.tasks.scenarios.shop import Login, Order, Phone
 
 FLOWS: dict[str, Callable[..., Scenario]] = {
     "register": Register, "move": Move, "reserve": Reserve, "reserve-format": ReserveFormat, "order": Order,
-    "phone": Phone, "hotel": Hotel,
+    "phone": Phone, "hotel": Hotel, "meeting": Meeting, "nursery": Nursery,
 }  # fmt: skip
 """The flows by name."""
 

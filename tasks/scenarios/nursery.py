@@ -1,0 +1,51 @@
+"""A garden centre: choose a plant on its card, its size, how many, and the day of the delivery."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from selfsurf.browser_env import Action, Observation
+from selfsurf.tasks.scenarios.scenario import Scenario, click, fill_in, find, one, some
+
+PLANTS = (
+    "lavender", "rosemary", "fern", "oleander", "sage", "olive tree", "fig", "jasmine", "clematis", "hydrangea",
+    "thyme", "lemon tree",
+)  # fmt: skip
+SIZES = ("Small", "Medium", "Large")
+SLOTS = ("Morning (8-12)", "Afternoon (12-17)", "Evening (17-20)")
+PEOPLE = ("Ada Brook", "Ben Hale", "Cleo Marsh", "Dana Reed", "Eli Stone", "Faye Wood")
+NUMBERS = ("one", "two", "three", "four", "five", "six")
+
+
+class Nursery(Scenario):
+    """Order the plant, size and number that the goal says, for a name and a time of the day."""
+
+    site = "nursery"
+    labels: ClassVar = {}
+
+    def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+        """As `Scenario.draw`."""
+        plants = [{"name": name, "price": int(rng.integers(4, 40))} for name in some(rng, PLANTS, 5)]
+        self.plant, size = plants[int(rng.integers(5))]["name"], one(rng, SIZES)
+        number, slot, name = int(rng.integers(1, 7)), one(rng, SLOTS), one(rng, PEOPLE)
+        self.wanted = {"plant": self.plant, "size": size, "number": str(number), "slot": slot, "name": name}
+        goal = (
+            f"Order {NUMBERS[number - 1]} pots of {self.plant} in the {size.lower()} size for {name}, to be delivered "
+            f"in the {slot.partition(' ')[0].lower()}."
+        )
+        return goal, {"plants": plants, "sizes": SIZES, "slots": SLOTS}
+
+    def oracle(self, obs: Observation) -> Action | None:
+        """Return the next action."""
+        wanted = self.wanted
+        if find(obs, "Number"):
+            fields = {
+                wanted["size"]: True,
+                "Number": wanted["number"],
+                "Delivery": wanted["slot"],
+                "Name": wanted["name"],
+            }
+            return fill_in(obs, fields, "Order now")
+        return click(obs, "button", f"Choose {self.plant}") or click(obs, "link", "All plants")
