@@ -69,3 +69,13 @@ def mean_of_rows(losses: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Return the mean over rows of the mean over each row's tokens (B, C); rows without a token don't count."""
     rows = mask.any(-1)
     return ((losses * mask).sum(-1)[rows] / mask.sum(-1)[rows]).mean()
+
+
+def mean_of_unknown(losses: torch.Tensor, mask: torch.Tensor, known: float) -> torch.Tensor:
+    """Return the mean over rows of the mean over those of their tokens (B, C) that cost more than `known` nats.
+
+    A row without any counts as 0. The tokens of a reply's form are soon learned; they would only dilute those that
+    decide.
+    """
+    unknown = mask * (losses.detach() > known)
+    return ((losses * unknown).sum(-1) / unknown.sum(-1).clamp(min=1)).mean()

@@ -108,3 +108,15 @@ def importance(student: mx.array, ids: mx.array, allowed: mx.array, old: mx.arra
     """Return how much likelier the student has become to sample its tokens, at most `most`."""
     now = picked(nn.log_softmax(mx.where(allowed, student, FORBIDDEN), axis=-1), ids)
     return mx.stop_gradient(mx.minimum(mx.exp(mx.clip(now - old, -20, 20)), most))
+
+
+def mean_of_unknown(each: mx.array, share: mx.array, known: float) -> mx.array:
+    """Return the sum over rows of the mean over those of their tokens that cost more than `known` nats.
+
+    Args:
+        each: losses (B, C).
+        share: that of a row in the loss at its tokens, 0 elsewhere (B, C).
+        known: nats of a token that is learned.
+    """
+    unknown = share * (mx.stop_gradient(each) > known)
+    return ((each * unknown).sum(-1) / mx.maximum((unknown > 0).sum(-1), 1)).sum()

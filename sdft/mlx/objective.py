@@ -15,7 +15,7 @@ from selfsurf.sdft.mlx.loss import Padded, padded
 from selfsurf.sdft.mlx.student import Student, Weights
 from selfsurf.sdft.rows.samples import Sample, allowed_masks
 from selfsurf.sdft.teacher.following import FOLLOWS, Places, heeded, throughout
-from selfsurf.sdft.trainers.batches import Batches, Drawn
+from selfsurf.sdft.trainers.batches import KNOWN, Batches, Drawn
 
 ROWS = 8
 """Rows that are computed at a time; the gradient is summed over all of a step."""
@@ -158,7 +158,7 @@ class Objective:
         return mx.array(np.pad(allowed, rest, constant_values=True)), mx.array(old)
 
     def _shown(self, rows: Sequence[Sample], figures: dict[str, float]) -> Iterable[tuple[float, Weights]]:
-        """The loss of rows whose action is known, the mean over rows of that over tokens, some at a time.
+        """The loss of rows whose action is known, the mean over rows of that over unknown tokens, some at a time.
 
         What share of them the teacher teaches goes into `figures`. See `EpisodeSDFTTrainer._shown_losses`.
         """
@@ -166,7 +166,7 @@ class Objective:
         for start in range(0, len(rows), ROWS):
             part = rows[start : start + ROWS]
             one = padded([(row.prompt_ids, row.completion_ids) for row in part], self._multiple)
-            share = one.mask / one.mask.sum(-1, keepdims=True) / len(rows)
+            share = one.mask / len(rows)
             done = [throughout(row.completion_ids) for row in part]
             teacher = self._softmax(self._teacher_logits(part, done, figures) / settings.teacher_temperature)
             follows = [each >= FOLLOWS for each in _following(teacher, done)]
@@ -223,7 +223,7 @@ class Objective:
     ) -> mx.array:
         self._student.use(weights)
         student = losses.logprobs(self._student.net, ids, at, self._settings.temperature)
-        return -(losses.picked(student, targets) * share).sum()
+        return losses.mean_of_unknown(-losses.picked(student, targets), share, KNOWN)
 
     def _mixture(
         self, weights: Weights, ids: mx.array, at: mx.array, targets: mx.array, teacher: mx.array, taught: mx.array,
@@ -232,7 +232,8 @@ class Objective:
         self._student.use(weights)
         student = losses.logprobs(self._student.net, ids, at, self._settings.temperature)
         apart = losses.divergence(student, teacher, self._settings.divergence)
-        return (mx.where(taught > 0, apart, -losses.picked(student, targets)) * share).sum()
+        each = mx.where(taught > 0, apart, -losses.picked(student, targets))
+        return losses.mean_of_unknown(each, share, KNOWN)
 
     @staticmethod
     def _softmax(logits: mx.array) -> mx.array:

@@ -26,8 +26,8 @@ from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.teacher.recording import Recording
 
-OTHER_WORDS = 0.9
-"""How often other words are drawn for what goal and actions share."""
+INVENTED = 0.7
+"""How often words that mean nothing are among those that goal and actions share."""
 
 _ORDER, _VARIATION = 1, 2
 """Tell what is drawn from a run's seed."""
@@ -78,7 +78,7 @@ class Recorded:
         order = np.random.default_rng([self._settings.seed, _ORDER, turn]).permutation(len(self._steps))
         recording, step = self._steps[order[index]]
         rng = np.random.default_rng([self._settings.seed, _VARIATION, place])
-        recording = varied(recording, rng, words=bool(rng.random() < OTHER_WORDS))
+        recording = varied(recording, rng, invented=bool(rng.random() < INVENTED))
         observation = bring(self._agent, recording, step)
         view: dict[str, Any] = {"action": recording.steps[step].action.to_dict()}
         (decision,) = self._agent.decide([observation], [0], privileged=[view])

@@ -37,12 +37,14 @@ class Words:
         rng: what they are drawn from.
         real: words that may be taken, such as the page's own.
         taken: texts whose words are not drawn.
+        share: of real words, where there are any left.
     """
 
-    def __init__(self, rng: np.random.Generator, real: Sequence[str], taken: Iterable[str]) -> None:
+    def __init__(self, rng: np.random.Generator, real: Sequence[str], taken: Iterable[str], share: float) -> None:
         self._rng = rng
-        self._real = list(real)
         self._taken = {word.lower() for text in taken for word in _WORD.findall(text)}
+        self._real = [word for word in real if word not in self._taken]
+        self._share = share
         self._known: dict[str, str] = {}
 
     def other(self, text: str) -> str:
@@ -68,29 +70,33 @@ class Words:
             if new not in self._taken:
                 break
         self._taken.add(new)
+        self._real = [one for one in self._real if one != new]
         return new
 
     def _drawn(self, word: str) -> str:
         if word[0].isdigit():
             first = self._rng.integers(1, 10) if word[0] != "0" else 0
             return "".join(map(str, [first, *self._rng.integers(10, size=len(word) - 1)]))
-        if self._real and self._rng.random() < REAL_WORDS:
-            return self._real[int(self._rng.integers(len(self._real)))].lower()
+        if self._real and self._rng.random() < self._share:
+            return self._real[int(self._rng.integers(len(self._real)))]
         return self.word(len(word))
 
 
-def renamed(choices: Sequence[Choice], words: Words, rng: np.random.Generator) -> dict[str, str]:
+def renamed(
+    choices: Sequence[Choice], words: Words, rng: np.random.Generator, as_recorded: float = AS_RECORDED
+) -> dict[str, str]:
     """Return other texts for what tells the members of choices apart, and for their whole names.
 
     Args:
         choices: those that the goal decides.
         words: draws new ones.
         rng: what is drawn from.
+        as_recorded: how often the members keep the recorded words.
     """
     found: dict[str, str] = {}
     for values in _united([column for one in choices for column in one.columns]):
         drawn = rng.random()
-        share = 0.0 if drawn < AS_RECORDED else 1.0 if drawn < AS_RECORDED + ALL_NEW else 0.5
+        share = 0.0 if drawn < as_recorded else 1.0 if drawn < as_recorded + ALL_NEW else 0.5
         new = [words.other(value) if rng.random() < share else value for value in values]
         if len(set(new)) == len(values):
             found |= {value: new[at] for value, at in zip(values, rng.permutation(len(values)), strict=True)}

@@ -25,7 +25,7 @@ from selfsurf.sdft.rows.fields import exchanged
 from selfsurf.sdft.rows.labels import Label, other_labels
 from selfsurf.sdft.rows.layout import Layout
 from selfsurf.sdft.rows.marks import marked_anywhere
-from selfsurf.sdft.rows.renaming import Text, Words, renamed, replacing, said_otherwise
+from selfsurf.sdft.rows.renaming import AS_RECORDED, REAL_WORDS, Text, Words, renamed, replacing, said_otherwise
 from selfsurf.sdft.teacher.recording import Recording, Shown
 
 FROM_ONE = 0.5
@@ -37,7 +37,7 @@ LARGEST_FIRST_ID, LARGEST_GAP = 40, 3
 OTHER_FIELDS = 0.5
 """How often the fields of a form are in another order."""
 
-TURNS = 3
+TURNS, CHOSEN = 2, 8
 """How many times oftener a step comes up where the goal says what is typed or chosen, or right after such a one on the
 same page, where only that it is done tells what is next: the others are soon learned."""
 
@@ -45,21 +45,22 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 _STRUCTURE = re.compile(r" level=\d+$")
 
 
-def varied(recording: Recording, rng: np.random.Generator, *, words: bool = True) -> Recording:
-    """Return a recording with other ids and, if wanted, with other words for what goal and actions have in common.
+def varied(recording: Recording, rng: np.random.Generator, *, invented: bool = True) -> Recording:
+    """Return a recording with other ids, and with other words for what goal and actions have in common.
 
     Args:
         recording: its observations are whole, as on disk.
         rng: what is drawn from.
-        words: draw other words, too.
+        invented: draw words that mean nothing, too, and other labels; else words come from the recorded pages alone.
     """
     choices = [one for one in choices_of(recording) if one.columns]
-    drawn = Words(rng, _vocabulary(recording), _said_anywhere(recording, choices))
-    text = _other_texts(recording, choices, drawn, rng) if words else replacing({})
+    real = REAL_WORDS if invented else 1.0
+    drawn = Words(rng, _vocabulary(recording), _said_anywhere(recording, choices), real)
+    text = _other_texts(recording, choices, drawn, rng, mixed=invented)
     recording = marked_anywhere(recording, choices, rng)
     if rng.random() < OTHER_FIELDS:
         recording = exchanged(recording, rng)
-    labels = _other_labels(recording, choices, drawn, rng) if words else {}
+    labels = _other_labels(recording, choices, drawn, rng) if invented else {}
     touched = {number for one in recording.steps for number in _numbers(one.action).values()}
     layout = Layout(rng, touched, _by_place(recording, choices), spoken_of(recording), [one.ids for one in choices])
     observations = [layout.of(one.observation) for one in recording.steps]
@@ -71,9 +72,14 @@ def varied(recording: Recording, rng: np.random.Generator, *, words: bool = True
     return replace(recording, goal=text(recording.goal), steps=steps)
 
 
-def _other_texts(recording: Recording, choices: Sequence[Choice], words: Words, rng: np.random.Generator) -> Text:
-    """Return a function that puts others in the places of what goal, pages and actions share."""
-    new = renamed(choices, words, rng)
+def _other_texts(
+    recording: Recording, choices: Sequence[Choice], words: Words, rng: np.random.Generator, *, mixed: bool
+) -> Text:
+    """Return a function that puts others in the places of what goal, pages and actions share.
+
+    Unless they are `mixed`, members of choices only change places.
+    """
+    new = renamed(choices, words, rng, as_recorded=AS_RECORDED if mixed else 1.0)
     fixed = _without_choice(recording, choices)
     typed = [one for one in spoken_of(recording) if one not in fixed and not PLACEHOLDER.search(one)]
     new = {**{one: words.other(one) for one in typed if one not in new}, **new}
@@ -163,12 +169,14 @@ def turns_of(recordings: Iterable[Recording]) -> list[tuple[Recording, int]]:
     That is once, unless all have the same goal: different goals show by themselves what hangs on them (`TURNS`).
     """
     recordings = list(recordings)
-    more = TURNS if len({one.goal for one in recordings}) == 1 else 1
+    single = len({one.goal for one in recordings}) == 1
     found = []
     for one in recordings:
+        chosen = {choice.step for choice in choices_of(one) if choice.columns}
         oftener = goal_names(one) | {index + 1 for index in goal_decides(one) if _stays(one, index + 1)}
         for index, shown in enumerate(one.steps):
-            found += [(one, index)] * (shown.sayable * (more if index in oftener else 1))
+            times = (CHOSEN if index in chosen else TURNS if index in oftener else 1) if single else 1
+            found += [(one, index)] * (shown.sayable * times)
     return found
 
 

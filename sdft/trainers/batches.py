@@ -27,6 +27,9 @@ from selfsurf.sdft.teacher.recording import Recording
 MOST_FAILED = 3
 """Batches in a row in which the environment failed in every episode, that end a run; fewer if it has fewer."""
 
+KNOWN = 0.05
+"""Nats that a token of a recorded action costs at most where it counts as learned: it teaches nothing more."""
+
 _ACTIONS = 1
 """Tells the seeds of a step's actions from those of its choice of rows."""
 

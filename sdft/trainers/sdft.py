@@ -21,7 +21,14 @@ from typing import Any
 
 import torch
 
-from selfsurf.sdft.loss.distillation import confident, cross_entropy, divergence, importance, mean_of_rows
+from selfsurf.sdft.loss.distillation import (
+    confident,
+    cross_entropy,
+    divergence,
+    importance,
+    mean_of_rows,
+    mean_of_unknown,
+)
 from selfsurf.sdft.rollouts import Job
 from selfsurf.sdft.run.metrics import memory_figures
 from selfsurf.sdft.run.processes import share, whole
@@ -32,7 +39,7 @@ from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.teacher.recording import Recording
 from selfsurf.sdft.teacher.weights import FollowStudent, add_teacher, teaching
 from selfsurf.sdft.trainers.base import EpisodeTrainer
-from selfsurf.sdft.trainers.batches import Batches, Processes
+from selfsurf.sdft.trainers.batches import KNOWN, Batches, Processes
 
 _TEACHERS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
     "ema": teaching,
@@ -100,14 +107,15 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
     def _shown_loss(
         self, model: Any, rows: dict[str, Any] | None, teacher: torch.Tensor | None
     ) -> torch.Tensor | float:
-        """The loss of rows whose action is known, in nats: the mean over rows of the mean over tokens.
+        """The loss of rows whose action is known, in nats: the mean over rows of that over tokens that are not learned.
 
-        By tokens alone a click, most of which is the number of an element, would count a fifth of a text.
+        By tokens alone a click, most of which is the number of an element, would count a fifth of a text. Of twenty
+        tokens that choose an option, one or two decide.
         """
         loss, follows = torch.zeros(()), list[bool]()
         if rows is not None and teacher is not None:
             losses, follows = self._shown_losses(self.student_logits(model, rows), teacher, rows)
-            loss = mean_of_rows(losses, rows["completion_mask"])
+            loss = mean_of_unknown(losses, rows["completion_mask"], KNOWN)
             self._batches.heard(follows)
         if self.recorded_rows:  # also where this process has none: all of them must ask
             self.note({"recorded/loss": self.over_all(float(loss.detach()))})
