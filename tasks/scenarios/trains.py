@@ -49,7 +49,7 @@ class Ticket(Scenario):
         """Draw the journey and the day's trains."""
         start, end = some(rng, STATIONS, 2)
         day = date(YEAR, 1, 1) + timedelta(days=int(rng.integers(365)))
-        trains = [
+        trains: list[dict[str, Any]] = [
             {"departure": each, "duration": int(rng.integers(45, 150)), "price": int(rng.integers(12, 90))}
             for each in sorted(some(rng, DEPARTURES, 6))
         ]
