@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 from pydantic import Field
@@ -20,10 +20,13 @@ class Settings(Arguments):
 
     out: Path = Path("runs/flows")
     """Folder; an unfinished measurement is resumed."""
+    sites: Literal["known", "new"] = "known"
+    """The three that the learning was made on, or six others, where a goal says what to choose among several alike."""
     flow: tuple[str, ...] = ()
-    """A flow, such as register; repeatable. All if not given."""
+    """A flow, such as register or hotel; repeatable. All of the sites if not given."""
     kind: tuple[str, ...] = ()
-    """again (from one recording) or varied (from three, on variations); both if not given."""
+    """again (from one recording); of known sites varied (from three, on variations), of new ones thrice (from three);
+    both if not given."""
     model: Model = "smollm2"
     tries: int = Field(default=20, ge=1)
     """Episodes that each adapter is tried in."""
@@ -37,7 +40,7 @@ class Settings(Arguments):
 
 @command
 def main(settings: Settings) -> int:
-    """Record six flows on three sites, learn each, and try it on other seeds.
+    """Record flows, learn each, and try it on other seeds.
 
     Exit code 0: every flow reached its target; 1: one missed it.
     """
@@ -45,8 +48,9 @@ def main(settings: Settings) -> int:
     from selfsurf.scripts.learning.stages import MeasureError
     from selfsurf.scripts.terminal.console import quiet_libraries
 
-    flows, kinds = settings.flow or tuple(names()), settings.kind or tuple(KINDS)
-    for option, given, known in (("--flow", flows, names()), ("--kind", kinds, [*KINDS])):
+    of, there = names(settings.sites), [*KINDS[settings.sites]]
+    flows, kinds = settings.flow or tuple(of), settings.kind or tuple(there)
+    for option, given, known in (("--flow", flows, of), ("--kind", kinds, there)):
         if unknown := [name for name in given if name not in known]:
             raise typer.BadParameter(f"{option} {unknown[0]}: there are {', '.join(known)}.")
     changes = read_set(settings.set_)
@@ -54,7 +58,7 @@ def main(settings: Settings) -> int:
     quiet_libraries()
     try:
         figures = measure(
-            flows, kinds, settings.out.resolve(), model=settings.model, seed=settings.seed, tries=settings.tries,
+            settings.sites, flows, kinds, settings.out.resolve(), model=settings.model, seed=settings.seed, tries=settings.tries,
             live=settings.live, changes=changes,
         )  # fmt: skip
     except MeasureError as error:
@@ -77,6 +81,9 @@ def show(figures: dict[str, Any]) -> None:
         "flow", "kind", "recordings", "recorded actions done", "solved", "success", "wanted", "minutes", "distilled"
     )  # fmt: skip
     print_table(heads, rows, f"{figures['model']}: flows learned from recordings", texts=("kind",), width=120)
+    for row in figures["rows"]:
+        if row["choices"]:
+            print(f"{row['flow']}, {row['kind']}: {'; '.join(row['choices'])}.")
     for row in figures["rows"]:
         if row["missed"]:
             print(f"Missed: {row['flow']}, {row['kind']}: {row['missed']}.")

@@ -13,13 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
+from selfsurf.browser_env import Outcome
 from selfsurf.scripts.learning.stages import MeasureError, Stages
 from selfsurf.scripts.terminal.console import progress, training_progress
 from selfsurf.sdft.measure.agreement import Agreement
 from selfsurf.sdft.measure.statistics import wilson_interval
-from selfsurf.tasks.scenarios import FLOWS, VARIED
+from selfsurf.tasks.scenarios import FLOWS, SITES, VARIED
+
+Sites: TypeAlias = Literal["known", "new"]
+"""Those that the method was made on, and others."""
 
 FIRST_TRY = 3_000_000
 """Seed of the first try."""
@@ -42,11 +46,16 @@ class Kind:
     """Success that is wanted of the tries."""
 
 
-KINDS = {"again": Kind(1, "", 0.9), "varied": Kind(3, VARIED, 0.8)}
-"""The same flow again from one recording; variations of it from three."""
+KINDS = {
+    "known": {"again": Kind(1, "", 0.9), "varied": Kind(3, VARIED, 0.8)},
+    "new": {"again": Kind(1, "", 0.8), "thrice": Kind(3, "", 0.9)},
+}
+"""By sites. Those that the method was made on: the same flow again from one recording, variations of it from three.
+Others, where each seed has a goal of its own: from one recording and from three."""
 
 
 def measure(
+    sites: Sites,
     flows: Sequence[str],
     kinds: Sequence[str],
     out: Path,
@@ -60,6 +69,7 @@ def measure(
     """Measure flows.
 
     Args:
+        sites: whose flows.
         flows: their names.
         kinds: of `KINDS`.
         out: folder of the measurement.
@@ -81,21 +91,40 @@ def measure(
             stages = Stages(out / f"{flow}-{kind}")
             stages.settle({"model": model, "seed": seed, "tries": tries, "live": live, "changes": changes})
             work = partial(
-                _measured, flow, kind, stages, model=model, seed=seed, tries=tries, live=live, changes=changes
+                _measured,
+                flow,
+                kind,
+                KINDS[sites][kind],
+                stages,
+                model=model,
+                seed=seed,
+                tries=tries,
+                live=live,
+                changes=changes,
             )
             rows.append(stages.once("figures", work))
     return {"model": model, "rows": rows, "missed": [f"{row['flow']}, {row['kind']}" for row in rows if row["missed"]]}
 
 
 def _measured(
-    flow: str, kind: str, stages: Stages, *, model: str, seed: int, tries: int, live: bool, changes: dict[str, Any]
+    flow: str,
+    kind: str,
+    wanted: Kind,
+    stages: Stages,
+    *,
+    model: str,
+    seed: int,
+    tries: int,
+    live: bool,
+    changes: dict[str, Any],
 ) -> dict[str, Any]:
     """Record, train, try; return the figures.
 
     Returns:
         `flow`, `kind`, `recordings`, `actions` (recorded), `right` of them done at the recorded pages; `solved` of
         `tries`, `success` with its 95% interval `low`, `high`; `minutes` of training; `distilled`: the share of its
-        rows that were learned from the teacher; `target`; `missed`: what of it was missed, empty if nothing.
+        rows that were learned from the teacher; `wrong`: tries that ended with another result than the goal's;
+        `choices`: what the training says of each; `target`; `missed`: what of it was missed, empty if nothing.
     """
     from selfsurf import agents
     from selfsurf.scripts.learning.oracles import record
@@ -103,7 +132,6 @@ def _measured(
     from selfsurf.sdft.rollouts import Job, Rollouts
     from selfsurf.sdft.rows.jobs import as_recorded, learned_from
 
-    wanted = KINDS[kind]
     env_id, out = f"Scenario/{flow}{wanted.end}-v0", stages.folder.parent
     with Rollouts(PARALLEL) as rollouts:
 
@@ -129,6 +157,7 @@ def _measured(
             results = rollouts.run(agent, tried, folder=out / "tries", progress=told)
     judged = [one for one in results if not one.masked]
     solved, done = sum(one.solved for one in judged), Agreement.model_validate(summary["recorded"])
+    wrong = sum(one.outcome == Outcome.FAILED for one in judged)
     success, minutes = solved / max(1, len(judged)), summary["seconds"]["total"] / 60
     low, high = wilson_interval(success, len(judged)).ends
     missed = [
@@ -138,10 +167,11 @@ def _measured(
     return {
         "flow": flow, "kind": kind, "recordings": wanted.recordings, "actions": done.of, "right": done.right,
         "solved": solved, "tries": len(judged), "success": success, "low": low, "high": high, "minutes": minutes,
-        "distilled": summary.get("distilled"), "target": wanted.target, "missed": "; ".join(missed),
+        "distilled": summary.get("distilled"), "wrong": wrong, "choices": [one.text() for one in done.choices],
+        "target": wanted.target, "missed": "; ".join(missed),
     }  # fmt: skip
 
 
-def names() -> list[str]:
-    """Return the names of the flows."""
-    return [*FLOWS]
+def names(sites: Sites) -> list[str]:
+    """Return the names of flows."""
+    return [*(FLOWS if sites == "known" else SITES)]

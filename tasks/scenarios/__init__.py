@@ -1,8 +1,9 @@
-"""Scenarios: tasks on small sites, a form, a catalogue with search, a shop with login, a market and an inbox.
+"""Scenarios: tasks on small sites such as a form, a catalogue with search, a shop with login, a market and an inbox.
 
 Each judges itself and has an oracle. The flows, of 4 to 10 actions, draw from the seed what they don't depend on (texts
 around them, ids, where things stand); the varied ones also values, labels and the order of elements. The situations,
-each with one thing that makes the web hard, draw all of it.
+each with one thing that makes the web hard, draw all of it. The sites, where a goal says what to choose among several
+alike, draw values; those that have labels to draw have varied ones, too.
 """
 
 from __future__ import annotations
@@ -10,19 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from selfsurf.tasks.scenarios.clinic import Appointment
 from selfsurf.tasks.scenarios.form import Crash, Move, Register, UploadFile, Voucher
 from selfsurf.tasks.scenarios.hotel import Hotel
 from selfsurf.tasks.scenarios.inbox import Delete, Told
 from selfsurf.tasks.scenarios.library import Reserve, ReserveFormat
 from selfsurf.tasks.scenarios.market import CookieBanner, DeadEnd, EndlessScroll, Pages, SlowPage
 from selfsurf.tasks.scenarios.meeting import Meeting
+from selfsurf.tasks.scenarios.members import EditMember
 from selfsurf.tasks.scenarios.nursery import Nursery
 from selfsurf.tasks.scenarios.scenario import CHANGES, Scenario
 from selfsurf.tasks.scenarios.shop import Login, Order, Phone
+from selfsurf.tasks.scenarios.trains import Ticket
 
 FLOWS: dict[str, Callable[..., Scenario]] = {
     "register": Register, "move": Move, "reserve": Reserve, "reserve-format": ReserveFormat, "order": Order,
-    "phone": Phone, "hotel": Hotel, "meeting": Meeting, "nursery": Nursery,
+    "phone": Phone,
 }  # fmt: skip
 """The flows by name."""
 
@@ -32,13 +36,20 @@ SITUATIONS: dict[str, Callable[..., Scenario]] = {
 }  # fmt: skip
 """The situations by name: always varied."""
 
+SITES: dict[str, type[Scenario]] = {
+    "hotel": Hotel, "meeting": Meeting, "nursery": Nursery, "clinic": Appointment, "members": EditMember,
+    "trains": Ticket,
+}  # fmt: skip
+"""The sites by name."""
+
 VARIED = "-varied"
-"""What the name of a flow's variations ends with."""
+"""What the name of a flow's or site's variations ends with."""
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all scenarios, e.g. `"register"`, `"register-varied"` and `"pages"`."""
-    return (*(name + end for name in FLOWS for end in ("", VARIED)), *SITUATIONS)
+    varied = [name for name in (*FLOWS, *SITES) if name in FLOWS or SITES[name].labels]
+    return (*FLOWS, *SITES, *(name + VARIED for name in varied), *SITUATIONS)
 
 
 def scenario(name: str, **options: Any) -> Scenario:
@@ -49,10 +60,10 @@ def scenario(name: str, **options: Any) -> Scenario:
     """
     if name in SITUATIONS:
         return SITUATIONS[name](name, varied=True, **options)
-    flow = FLOWS.get(name.removesuffix(VARIED))
+    flow = {**FLOWS, **SITES}.get(name.removesuffix(VARIED))
     if flow is None:
         raise ValueError(f"There is no scenario {name!r}; `selfsurf envs --match Scenario` lists them.")
     return flow(name, varied=name.endswith(VARIED), **options)
 
 
-__all__ = ["CHANGES", "FLOWS", "SITUATIONS", "VARIED", "Scenario", "names", "scenario"]
+__all__ = ["CHANGES", "FLOWS", "SITES", "SITUATIONS", "VARIED", "Scenario", "names", "scenario"]

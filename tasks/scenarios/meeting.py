@@ -32,10 +32,10 @@ class Meeting(Scenario):
             for name in some(rng, ROOMS, 4)
         ]
         day, length, screen = one(rng, DAYS), one(rng, LENGTHS), one(rng, SCREENS)
-        self.room = rooms[int(rng.integers(4))]
-        self.wanted = {"day": day, "room": self.room["name"], "length": length, "equipment": screen}
+        room = rooms[int(rng.integers(4))]["name"]
+        self.wanted = {"day": day, "room": room, "length": length, "equipment": screen}
         goal = (
-            f"Log in as {self.user} with the password {self.password} and reserve the room {self.room['name']} on "
+            f"Log in as {self.user} with the password {self.password} and reserve the room {room} on "
             f"{day} for {length.lower()}, with a {screen.lower()}."
         )
         shown = {"days": DAYS, "rooms": rooms, "lengths": LENGTHS, "equipment": SCREENS}
@@ -49,6 +49,6 @@ class Meeting(Scenario):
             return fill_in(obs, wanted, "Send request")
         return (
             fill_in(obs, login, "Log in")
-            or click(obs, "button", f"Reserve {self.room['name']}")
+            or click(obs, "button", f"Reserve {self.wanted['room']}")
             or click(obs, "link", self.wanted["day"])
         )

@@ -28,11 +28,11 @@ class Nursery(Scenario):
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
         """As `Scenario.draw`."""
         plants = [{"name": name, "price": int(rng.integers(4, 40))} for name in some(rng, PLANTS, 5)]
-        self.plant, size = plants[int(rng.integers(5))]["name"], one(rng, SIZES)
+        plant, size = plants[int(rng.integers(5))]["name"], one(rng, SIZES)
         number, slot, name = int(rng.integers(1, 7)), one(rng, SLOTS), one(rng, PEOPLE)
-        self.wanted = {"plant": self.plant, "size": size, "number": str(number), "slot": slot, "name": name}
+        self.wanted = {"plant": plant, "size": size, "number": str(number), "slot": slot, "name": name}
         goal = (
-            f"Order {NUMBERS[number - 1]} pots of {self.plant} in the {size.lower()} size for {name}, to be delivered "
+            f"Order {NUMBERS[number - 1]} pots of {plant} in the {size.lower()} size for {name}, to be delivered "
             f"in the {slot.partition(' ')[0].lower()}."
         )
         return goal, {"plants": plants, "sizes": SIZES, "slots": SLOTS}
@@ -48,4 +48,4 @@ class Nursery(Scenario):
                 "Name": wanted["name"],
             }
             return fill_in(obs, fields, "Order now")
-        return click(obs, "button", f"Choose {self.plant}") or click(obs, "link", "All plants")
+        return click(obs, "button", f"Choose {wanted['plant']}") or click(obs, "link", "All plants")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -128,6 +129,16 @@ def click(obs: Observation, role: str, name: str) -> Action | None:
     """Click an element, if it is there."""
     found = find(obs, name, role)
     return None if found is None else Click(id=found["id"], reason=f'The {role} "{name}" is next.')
+
+
+def click_in_row(obs: Observation, *cells: str) -> Action | None:
+    """Click the first button in the table row that has all of these cells, if the row is there."""
+    for row in re.split(r"^ *row\b.*$", obs["dom"], flags=re.MULTILINE):
+        lines = {line.strip() for line in row.splitlines()}
+        button = re.search(r"\[(\d+)\] button", row)
+        if button and lines.issuperset(f"cell: {cell}" for cell in cells):
+            return Click(id=int(button[1]), reason=f"The row with {', '.join(cells)} is meant.")
+    return None
 
 
 def fill_in(obs: Observation, wanted: Mapping[str, str | bool], button: str) -> Action | None:

@@ -1,10 +1,15 @@
 """The scenarios: their oracles solve them in 4 to 10 actions, and a seed changes what it should."""
 
+import copy
+
 import gymnasium
 import pytest
 
 from selfsurf.envs_registry import task_of
-from selfsurf.tasks.scenarios import FLOWS, VARIED, names
+from selfsurf.tasks.scenarios import FLOWS, SITES, VARIED, names
+from selfsurf.tasks.scenarios.clinic import DEPARTMENTS, REASONS
+from selfsurf.tasks.scenarios.members import COUNTRIES, ROLES
+from selfsurf.tasks.scenarios.trains import CLASSES, SEATS, STATIONS
 
 SOME = [*list(FLOWS)[:2], *(pytest.param(flow, marks=pytest.mark.slow) for flow in list(FLOWS)[2:])]
 
@@ -23,6 +28,34 @@ def played(name, seed):
         return first, kinds, info
     finally:
         env.close()
+
+
+def play(env, seed, mistake=None):
+    """Let the oracle play an episode.
+
+    Args:
+        mistake: returns values that the oracle takes for wanted, from the wanted ones and what the page is started with.
+
+    Returns:
+        The goal, the number of steps, the last reward and the last info.
+    """
+    task = env.unwrapped.core.task
+    shown = {}
+
+    def draw(rng):
+        goal, on_the_page = type(task).draw(task, rng)
+        shown.update(on_the_page)
+        return goal, on_the_page
+
+    task.draw = draw
+    observation, _ = env.reset(seed=seed)
+    player = copy.copy(task)
+    player.wanted = {**task.wanted, **(mistake(task.wanted, shown) if mistake else {})}
+    done, steps = False, 0
+    while not done:
+        observation, reward, terminated, truncated, info = env.step(player.oracle(observation))
+        done, steps = terminated or truncated, steps + 1
+    return observation["goal"], steps, reward, info
 
 
 def labels(observation):
@@ -46,6 +79,121 @@ def test_variations_have_other_values_and_labels(flow):
     assert sorted(kinds) == sorted(again)
     assert one["goal"] != other["goal"]
     assert labels(one) != labels(other)
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_the_oracle_solves_a_site_whose_goal_differs_from_seed_to_seed(site):
+    env = gymnasium.make(f"Scenario/{site}-v0", screenshot=False)
+    try:
+        episodes = [play(env, seed) for seed in range(10)]
+    finally:
+        env.close()
+    goals, lengths, rewards, infos = zip(*episodes, strict=True)
+    assert [info["outcome"] for info in infos] == ["solved"] * 10
+    assert rewards == (1.0,) * 10
+    assert len({*goals}) == 10
+    assert {*lengths} == {
+        "hotel": {10}, "meeting": {8}, "nursery": {7}, "clinic": {9}, "members": {8}, "trains": {8, 9},
+    }[site]  # fmt: skip
+
+
+def another(options, *right):
+    return next(each for each in options if each not in right)
+
+
+def other_department(wanted, shown):
+    doctors = dict(shown["departments"])
+    name = another(DEPARTMENTS, wanted["department"])
+    return {"department": name, "doctor": doctors[name][0]}
+
+
+def namesake(wanted, shown):
+    return next(
+        {"city": each["city"]}
+        for each in shown["members"]
+        if each["name"] == wanted["name"] and each["city"] != wanted["city"]
+    )
+
+
+def other_member(wanted, shown):
+    return next(
+        {"name": each["name"], "city": each["city"]} for each in shown["members"] if each["name"] != wanted["name"]
+    )
+
+
+def other_hotel(wanted, shown):
+    return {"hotel": next(
+        another([each["name"] for each in city["hotels"]], wanted["hotel"])
+        for city in shown["cities"] if wanted["hotel"] in [each["name"] for each in city["hotels"]]
+    )}  # fmt: skip
+
+
+MISTAKES = [
+    ("hotel", "hotel", other_hotel),
+    ("hotel", "room", lambda wanted, shown: {"room": another(shown["rooms"], wanted["room"])}),
+    ("hotel", "date", lambda wanted, shown: {"date": another(["2027-05-06", "2027-06-05"], wanted["date"])}),
+    ("meeting", "day", lambda wanted, shown: {"day": another(shown["days"], wanted["day"])}),
+    ("meeting", "room", lambda wanted, shown: {"room": another([each["name"] for each in shown["rooms"]], wanted["room"])}),
+    ("meeting", "length", lambda wanted, shown: {"length": another(shown["lengths"], wanted["length"])}),
+    ("meeting", "equipment", lambda wanted, shown: {"equipment": another(shown["equipment"], wanted["equipment"])}),
+    ("nursery", "plant", lambda wanted, shown: {"plant": another([each["name"] for each in shown["plants"]], wanted["plant"])}),
+    ("nursery", "size", lambda wanted, shown: {"size": another(shown["sizes"], wanted["size"])}),
+    ("nursery", "number", lambda wanted, shown: {"number": another("123456", wanted["number"])}),
+    ("nursery", "delivery", lambda wanted, shown: {"slot": another(shown["slots"], wanted["slot"])}),
+    ("clinic", "department", other_department),
+    ("clinic", "doctor", lambda wanted, shown: {"doctor": another(dict(shown["departments"])[wanted["department"]], wanted["doctor"])}),
+    ("clinic", "day", lambda wanted, shown: {"slot": another([day[0] for day in shown["slots"]], *day_of(wanted, shown))}),
+    ("clinic", "time", lambda wanted, shown: {"slot": another(day_of(wanted, shown), wanted["slot"])}),
+    ("clinic", "reason", lambda wanted, shown: {"reason": another(REASONS, wanted["reason"])}),
+    ("members", "namesake", namesake),
+    ("members", "member", other_member),
+    ("members", "role", lambda wanted, shown: {"role": another(ROLES, wanted["role"])}),
+    ("members", "country", lambda wanted, shown: {"country": another(COUNTRIES, wanted["country"])}),
+    ("members", "phone", lambda wanted, shown: {"phone": "0700000"}),
+    ("trains", "from", lambda wanted, shown: {"from": another(STATIONS, wanted["from"], wanted["to"])}),
+    ("trains", "direction", lambda wanted, shown: {"from": wanted["to"], "to": wanted["from"]}),
+    ("trains", "date", lambda wanted, shown: {"date": another(["2027-05-06", "2027-06-05"], wanted["date"])}),
+    ("trains", "departure", lambda wanted, shown: {"departure": another([each["departure"] for each in shown["trains"]], wanted["departure"])}),
+    ("trains", "class", lambda wanted, shown: {"class": another(CLASSES, wanted["class"])}),
+    ("trains", "seat", lambda wanted, shown: {"seat": another(SEATS, wanted["seat"])}),
+    ("trains", "bicycle", lambda wanted, shown: {"bicycle": not wanted["bicycle"]}),
+]  # fmt: skip
+
+
+def day_of(wanted, shown):
+    """Return the free times of the wanted day."""
+    return next(day for day in shown["slots"] if wanted["slot"] in day)
+
+
+@pytest.mark.parametrize(
+    ("site", "mistake"),
+    [(site, mistake) for site, _, mistake in MISTAKES],
+    ids=[f"{site}-{name}" for site, name, _ in MISTAKES],
+)
+def test_a_wrong_choice_on_a_site_fails_at_its_end(site, mistake):
+    env = gymnasium.make(f"Scenario/{site}-v0", screenshot=False)
+    try:
+        _, steps, reward, info = play(env, 0, mistake)
+    finally:
+        env.close()
+    assert (reward, info["outcome"]) == (0.0, "failed"), info
+    assert info["score"]["done"] is not None
+    assert steps >= 7, "the page takes every choice"
+
+
+def test_removing_a_member_fails():
+    env = gymnasium.make("Scenario/members-v0", screenshot=False)
+    try:
+        observation, _ = env.reset(seed=0)
+        name = env.unwrapped.core.task.wanted["name"]
+        while not (remove := [one["id"] for one in observation["elements"] if one["name"] == f"Remove {name}"]):
+            observation, *_ = env.step(env.unwrapped.privileged()["action"])
+        assert len(remove) == 2, "one of them is of the namesake"
+        _, reward, terminated, _, info = env.step({"action": "click", "id": remove[0]})
+    finally:
+        env.close()
+    assert (reward, terminated, info["outcome"]) == (0.0, True, "failed")
+    assert info["score"]["done"]["removed"] == name
 
 
 def test_what_is_sent_wrongly_is_missed():

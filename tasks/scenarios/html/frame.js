@@ -20,6 +20,18 @@ function choice(label, options, name = '') {
   return h('p', {}, h('label', {}, `${label} `, h('select', {name}, ...options.map((option) => h('option', {}, option)))));
 }
 
+// Radio buttons under a legend; the form's data has the chosen option by `name`.
+function radios(legend, name, options) {
+  const radio = (option) => h('label', {}, `${option} `, h('input', {type: 'radio', name, value: option}));
+  return h('fieldset', {}, h('legend', {}, legend), ...options.map((option) => h('p', {}, radio(option))));
+}
+
+// A table with a heading for each column; a cell is a text or an element.
+function table(headings, rows) {
+  const row = (tag, cells) => h('tr', {}, ...cells.map((cell) => h(tag, {}, cell)));
+  return h('table', {}, h('thead', {}, row('th', headings)), h('tbody', {}, ...rows.map((cells) => row('td', cells))));
+}
+
 // Shows a page: a heading and what belongs to it, within the frame that the episode has drawn.
 function show(heading, ...content) {
   const {links, news, notice, newsFirst} = config.frame;
