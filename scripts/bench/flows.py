@@ -58,8 +58,8 @@ def main(settings: Settings) -> int:
     quiet_libraries()
     try:
         figures = measure(
-            settings.sites, flows, kinds, settings.out.resolve(), model=settings.model, seed=settings.seed, tries=settings.tries,
-            live=settings.live, changes=changes,
+            settings.sites, flows, kinds, settings.out.resolve(), model=settings.model, seed=settings.seed,
+            tries=settings.tries, live=settings.live, changes=changes,
         )  # fmt: skip
     except MeasureError as error:
         raise typer.BadParameter(str(error)) from None
