@@ -89,19 +89,9 @@ def measure(
     for flow in flows:
         for kind in kinds:
             stages = Stages(out / f"{flow}-{kind}")
-            stages.settle({"model": model, "seed": seed, "tries": tries, "live": live, "changes": changes})
-            work = partial(
-                _measured,
-                flow,
-                kind,
-                KINDS[sites][kind],
-                stages,
-                model=model,
-                seed=seed,
-                tries=tries,
-                live=live,
-                changes=changes,
-            )
+            how: dict[str, Any] = {"model": model, "seed": seed, "tries": tries, "live": live, "changes": changes}
+            stages.settle(how)
+            work = partial(_measured, flow, kind, KINDS[sites][kind], stages, **how)
             rows.append(stages.once("figures", work))
     return {"model": model, "rows": rows, "missed": [f"{row['flow']}, {row['kind']}" for row in rows if row["missed"]]}
 
