@@ -381,6 +381,8 @@ class LLMAgent(DecidingAgent):
             parsed = read_reply(completion, messages, obs, memory.known, self.functions, self.max_actions)
             memory.left = unread(parsed)
             if parsed.action is not None and not error:
+                if self.constrained and self.labels:
+                    memory.hear(completion)
                 verdict = guarding.apply(memory.guards, parsed.action, obs, memory.goal or obs["goal"])
                 memory.advice = verdict.feedback if verdict.note == guarded else ""
         for action in actions:
@@ -462,6 +464,8 @@ class LLMAgent(DecidingAgent):
             action = parsed.absent or completion.text
             slot.did(action, obs, thought)
         else:
+            if self.constrained and self.labels:
+                slot.hear(completion)
             verdict = guarding.apply(slot.guards, parsed.action, obs, slot.goal or obs["goal"])
             action, note, slot.advice = verdict.action, verdict.note, verdict.feedback
             slot.rest = Rest(action, parsed.more, obs) if parsed.more else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from selfsurf.agents import guards as guarding
 from selfsurf.agents.agent import Act, Decision
 from selfsurf.agents.aids.base import Aid
+from selfsurf.agents.policy import Completion
 from selfsurf.agents.prompt.page import label
 from selfsurf.agents.reply.compact import compact
 from selfsurf.agents.sequence import Rest
@@ -64,6 +65,11 @@ class Memory:
         """Return whether the action repeats one that seems to have changed the page: it may have changed by itself."""
         again = not isinstance(action, str) and action.to_json() == obs["last_action"]
         return self.queries and again and any(isinstance(one, guarding.Stuck) and one.changed for one in self.guards)
+
+    def hear(self, completion: Completion) -> None:
+        """Take the reply that the next action is read from."""
+        for guard in self.guards:
+            guard.heard(completion)
 
     def look(self, obs: Observation) -> None:
         """Take the page as it is just before the action."""

@@ -12,14 +12,15 @@ from selfsurf.agents.guards.base import Guard, Verdict, apply, counts
 from selfsurf.agents.guards.goal import Answer, EmptyText
 from selfsurf.agents.guards.stuck import Loop, Repetition, Stuck
 from selfsurf.agents.guards.submit import Submit
+from selfsurf.agents.guards.unsure import Unsure
 from selfsurf.agents.guards.vanished import Vanished
 
 __all__ = [
-    "GUARDS", "Answer", "EmptyText", "Guard", "Loop", "Repetition", "Stuck", "Submit", "Vanished", "Verdict", "apply",
-    "counts", "guard_names", "make_guards",
+    "GUARDS", "Answer", "EmptyText", "Guard", "Loop", "Repetition", "Stuck", "Submit", "Unsure", "Vanished", "Verdict",
+    "apply", "counts", "guard_names", "make_guards",
 ]  # fmt: skip
 
-GUARDS: tuple[type[Guard], ...] = (Vanished, EmptyText, Submit, Answer, Repetition, Loop)
+GUARDS: tuple[type[Guard], ...] = (Vanished, EmptyText, Submit, Answer, Repetition, Loop, Unsure)
 """All guards, in the order in which they check an action."""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from selfsurf.agents.policy import Completion
 from selfsurf.browser_env import Action, Observation
 
 
@@ -35,6 +36,9 @@ class Guard(ABC):
 
     def reset(self) -> None:  # noqa: B027  (most have nothing to forget)
         """Begin a new episode."""
+
+    def heard(self, completion: Completion) -> None:  # noqa: B027
+        """Take the reply that the next action is read from, where its probability is that of what it chooses."""
 
     def look(self, obs: Observation) -> None:  # noqa: B027
         """Take the page as it is just before the action: what has changed since the observation is the page's own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from selfsurf.agents.guards import (
     Loop,
     Repetition,
     Submit,
+    Unsure,
     Vanished,
     apply,
     counts,
@@ -21,7 +23,21 @@ from selfsurf.agents.guards import (
     make_guards,
 )
 from selfsurf.agents.guards.goal import asks
-from selfsurf.browser_env.actions import Action, Click, Fill, Finish, Message, Press, Scroll, Type, Wait
+from selfsurf.agents.policy import Completion
+from selfsurf.browser_env.actions import (
+    Action,
+    AskUser,
+    Click,
+    Fill,
+    Finish,
+    Infeasible,
+    Message,
+    Press,
+    Scroll,
+    Select,
+    Type,
+    Wait,
+)
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.observe.delta import NO_CHANGE, make_delta
 from selfsurf.browser_env.observe.outlines import Outlines
@@ -281,7 +297,7 @@ def test_notes_are_joined_and_counted(form: Observation) -> None:
 
 def test_every_guard_has_its_name_and_a_count() -> None:
     names = [guard.name for guard in make_guards()]
-    assert len(names) == len(set(names)) == 6
+    assert len(names) == len(set(names)) == 7
     guard: Any
     for guard in make_guards():
         assert isinstance(guard, Guard)
@@ -294,3 +310,53 @@ def test_guards_are_chosen_by_name() -> None:
     assert guard_names(True) == tuple(guard.name for guard in make_guards())
     with pytest.raises(ValueError, match=r"Unknown guards \['lop'\]: choose from vanished, "):
         guard_names(["lop"])
+
+
+@pytest.fixture
+def booking(observation: Make, element: MakeElement) -> Observation:
+    names = (("combobox", "Room"), ("textbox", "Guest"), ("link", "Prices"), ("button", "Confirm booking"))
+    elements = [element(number, role, name) for number, (role, name) in enumerate(names, 1)]
+    return observation("Book a double room for Ada.", elements)
+
+
+def told(guard: Guard, action: Action, obs: Observation, *likely: float) -> Action:
+    guard.heard(Completion("", [], [1] * len(likely), [math.log(one) for one in likely], None, "eos"))
+    return guard.check(action, obs, obs["goal"]).action
+
+
+CONFIRM = Click(id=4)
+
+
+def test_what_cannot_be_undone_is_asked_about_where_a_choice_was_unsure(booking: Observation) -> None:
+    guard = Unsure()
+    assert told(guard, Select(id=1, options=("Double",)), booking, 0.99, 0.5, 0.9) == Select(id=1, options=("Double",))
+    assert told(guard, Click(id=3), booking, 0.99) == Click(id=3), "a link does no harm"
+    asked = told(guard, CONFIRM, booking, 0.99)
+    assert isinstance(asked, AskUser)
+    assert "only 45% sure of 'Double in Room'" in asked.question
+    assert CONFIRM.to_json() in asked.question
+    for said, expected in (("yes", CONFIRM), ("no", Infeasible)):
+        other = Unsure()
+        told(other, Select(id=1, options=("Double",)), booking, 0.45)
+        question = told(other, CONFIRM, booking, 0.99)
+        assert isinstance(question, AskUser)
+        messages = ({"role": "assistant", "text": question.question}, {"role": "user", "text": said})
+        answered = Observation(**{**booking, "messages": messages})  # type: ignore[typeddict-item]
+        action = told(other, CONFIRM, answered, 0.99)
+        assert action == expected if said == "yes" else isinstance(action, Infeasible), said
+
+
+def test_where_nobody_answers_the_agent_gives_up(booking: Observation) -> None:
+    guard = Unsure()
+    told(guard, Fill(id=2, text="Ada"), booking, 0.3)
+    assert isinstance(told(guard, CONFIRM, booking, 1.0), AskUser)
+    given_up = told(guard, CONFIRM, booking, 1.0)
+    assert isinstance(given_up, Infeasible)
+    assert "30% sure of 'Ada in Guest'" in given_up.reason
+
+
+def test_a_sure_choice_and_what_nobody_heard_pass(booking: Observation) -> None:
+    guard = Unsure()
+    assert told(guard, Fill(id=2, text="Ada"), booking, 0.9) == Fill(id=2, text="Ada")
+    assert told(guard, CONFIRM, booking, 0.8) == CONFIRM
+    assert Unsure().check(CONFIRM, booking, booking["goal"]).action == CONFIRM

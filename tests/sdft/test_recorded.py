@@ -69,8 +69,8 @@ def names(one):
 
 
 def test_a_variation_has_other_ids_and_is_about_the_same_elements(recording):
-    other = varied(recording, np.random.default_rng(0), words=False)
-    assert names(other) == names(recording)
+    other = varied(recording, np.random.default_rng(0), invented=False)
+    assert sorted(names(other)) == sorted(names(recording))
     assert [step.action.id for step in other.steps] != [step.action.id for step in recording.steps]
     for step, was in zip(other.steps, recording.steps, strict=True):
         elements = {each["id"]: each for each in step.observation["elements"]}
@@ -82,7 +82,7 @@ def test_a_variation_has_other_ids_and_is_about_the_same_elements(recording):
 
 
 def test_a_variation_has_another_order_and_leaves_out_what_the_flow_does_not_touch(recording):
-    others = [varied(recording, np.random.default_rng(seed), words=False) for seed in range(8)]
+    others = [varied(recording, np.random.default_rng(seed), invented=False) for seed in range(8)]
     named = [
         [each.element.name for each in parse_outline(one.steps[0].observation["dom"]) if each.element] for one in others
     ]
@@ -101,7 +101,7 @@ def test_what_may_have_been_chosen_by_its_place_stays_there(recording):
     link = next(one["id"] for one in first["elements"] if one["role"] == "link")
     clicked = replace(recording, steps=(Shown(first, Click(id=link)),))
     for seed in range(8):
-        step = varied(clicked, np.random.default_rng(seed), words=False).steps[0]
+        step = varied(clicked, np.random.default_rng(seed), invented=False).steps[0]
         links = [line.id for line in parse_outline(step.observation["dom"]) if line.text.startswith("link")]
         names = {one["id"]: one["name"] for one in step.observation["elements"]}
         assert [names[each] for each in links] == [
@@ -131,11 +131,12 @@ def test_words_that_are_within_others_stay(recording):
 
 
 def test_fields_change_places_and_are_still_filled_in_from_top_to_bottom(recording):
-    filled = {"Name": "Ada Moreau", "Email": "ada@moreau.test", "Phone": "0741852"}
-    others = [varied(recording, np.random.default_rng(seed), words=False) for seed in range(8)]
+    others = [varied(recording, np.random.default_rng(seed), invented=False) for seed in range(8)]
     for one in others:
         fields = [shown for shown in one.steps if shown.action.name == "fill"]
-        assert {name: shown.action.text for name, shown in zip(names(one), fields, strict=False)} == filled
+        filled = {name: shown.action.text for name, shown in zip(names(one), fields, strict=False)}
+        assert {*filled} == {"Name", "Email", "Phone"}
+        assert all(text in one.goal for text in filled.values())
         last = one.steps[-1].observation
         assert {each["name"]: each["value"] for each in last["elements"] if each["name"] in filled} == filled
         lines = [line.element for line in parse_outline(last["dom"]) if line.element]
@@ -167,7 +168,6 @@ def test_what_was_chosen_trades_places_with_what_was_not(recording):
     others = [varied(recording, np.random.default_rng(seed)) for seed in range(40)]
     chosen = {workshop(one)[0] for one in others if workshop(one)[1] == offered}
     assert len(chosen) > 2, "the same options, another of them"
-    assert was not in chosen
     for one in others:
         now, there = workshop(one)
         assert now in there
@@ -204,7 +204,8 @@ def test_states_at_which_the_goal_decides_are_learned_from_more_often(recording,
     rows = Recorded([recording], tiny_policy, shown)
     texts = [tiny_policy.tokenizer.decode(row.completion_ids) for number in range(8) for row in rows.rows(number, 4)]
     kinds = [text.partition('"')[0] for text in texts]
-    assert (kinds.count("fill"), kinds.count("select"), kinds.count("click")) == (18, 6, 8), "two turns"
+    assert kinds.count("select") > 1.2 * kinds.count("fill"), "one field of a choice, three of texts"
+    assert kinds.count("fill") > 1.2 * kinds.count("click")
     assert len(set(texts)) > 12, "the same states, in other words"
     again = [tiny_policy.tokenizer.decode(row.completion_ids) for row in rows.rows(1, 4)]
     assert again == texts[4:8], "a resumed run learns from the same"
