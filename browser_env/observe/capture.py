@@ -33,12 +33,12 @@ class Sought:
     """A text that is looked for, so that the rest of the page may be left out (`page/branches.js`)."""
 
     text: str
-    near: int | None
-    """How many neighbours of each element with the text are observed on each side; None for the whole page."""
+    near: int
+    """How many visible blocks are observed on each side of a candidate, which is an element that may have the text."""
     most: int
-    """How many lines with the text are wanted."""
+    """How many visible candidates are observed."""
     fields: bool
-    """Are all fields needed?"""
+    """Are all fields observed?"""
 
 
 @dataclass(frozen=True)

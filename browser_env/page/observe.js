@@ -29,7 +29,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   const root = DOC.scrollingElement(document) || DOC.documentElement(document);
   const band = reach === null || !root || root.scrollHeight <= height * (1 + reach) ? Infinity : height * reach;
   const kept = band === Infinity ? null : keepVisible();
-  const sought = seek ? branches(seek) : null;
+  const branch = seek ? branches(seek) : null;
   const probed = new Map();
   const drawings = new Map();
   let text = '';
@@ -37,6 +37,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   let swatches = {};
   let textDistance = 0;
   let cut = false;
+  let ended = false;
   let level = 0;
   let textLength = 0;  // of `text`, with what was left out of it
   let written = 0;  // characters of the outline, about
@@ -212,7 +213,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   }
 
   function step(child, depth, at, quiet, pointer, inert, near, keep) {
-    if (written > limits.page) return 0;
+    if (written > limits.page || ended) return 0;
     const type = typeOf(child);
     if (type === 3) {
       const data = child.data;
@@ -392,15 +393,18 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     return 0;
   }
 
-  // Where only branches are walked: a block in which nothing is sought, and that is not in view, leaves a gap.
+  // Where only branches are walked: a block in which nothing is sought, and that is not in view, leaves a gap. Nothing is
+  // read behind the first gap that may have the text, unless all fields are.
   function isLeftOut(el, style, at, depth) {
-    if (!sought || sought.has(el) || style.contentVisibility === 'hidden' || FRAMES.has(tagOf(el))) return false;
-    if (!ends.first(el) && !rootOf(el) && !/\S/.test(textOf(el)) || distanceOf(rectOf(el), at) === 0) return false;
+    if (!branch || branch.sought.has(el) || style.contentVisibility === 'hidden' || FRAMES.has(tagOf(el))) return false;
+    if (!firstIn(el, '*') && !rootOf(el) && !/\S/.test(textOf(el))) return false;
+    const {top, bottom, left, right} = rectOf(el);  // what is in the view of its frame may be covered, and says by what
+    if (top < at.h && bottom >= 0 && left < at.w && right >= 0) return false;
     flush(depth);
-    const place = sought.stopped ? placeOf(el, sought.stopped) : Node.DOCUMENT_POSITION_FOLLOWING;
-    const gap = place & Node.DOCUMENT_POSITION_FOLLOWING && !(place & Node.DOCUMENT_POSITION_DISCONNECTED) ? GAP : MORE;
+    const gap = branch.holders.has(el) ? MORE : GAP;
     const last = lines[lines.length - 1];
     if (!last || last[1] !== gap || last[0] !== depth) lines.push([depth, gap, -1, 0]);
+    ended ||= gap === MORE && !seek.fields;
     return true;
   }
 

@@ -125,7 +125,7 @@ def test_the_branches_have_what_the_whole_page_has(env, loopback, monkeypatch, s
     for number in range(20):
         text, around, most = page.query(), page.random.choice([0, 1, 1, 4]), page.random.choice([1, 3, 20, 20])
         with monkeypatch.context() as patched:
-            patched.setattr(looks, "NEAR", (None,))
+            patched.setattr(looks, "SCALES", (None,))
             whole = env.unwrapped.find(text, around=around, most=most)
         assert env.unwrapped.find(text, around=around, most=most) == whole, (seed, number, text, around, most)
         found += len(whole)
@@ -141,3 +141,28 @@ def test_a_secret_that_fields_hold_jointly_is_masked_in_the_branches(loopback):
         for name in ("First", "Second"):
             (found,) = env.unwrapped.find(name)
             assert 'value="<secret:pin>"' in found.line
+
+
+ROWS = """<label for=first>First</label><input id=first><table id=rows></table><script>
+document.getElementById('rows').innerHTML = Array.from({length: 2000}, (_, i) => `<tr><td>Row ${i}<td>Ada ${i} Row
+<td>R<b>e</b>f <i>${i}</i>/<u>${i % 7}</u><td><a href=x aria-label='Open the file ${i}'>+</a>
+<td><span id=n${i}>Sell</span> <button id=b${i} aria-labelledby='b${i} n${i}' aria-label='Row ${i}'>-</button>
+<td><input type=checkbox aria-label=Choice ${i % 500 ? '' : 'checked'}>`).join('')
+</script>"""
+
+QUERIES = [
+    "Row 150", "Row 1999", "row", "150", "ada", "Ada 19", "a", "Ref 1234/", "ef 77", "Open the file 19", "file 1999",
+    "1200 Sell", "checked", "table", "checkbox", "cell", "Search", 'link "Open', "15 0", "/", '"', "nowhere",
+]  # fmt: skip
+
+
+def test_one_pass_over_branches_suffices_for_rows_of_cells(env, loopback, monkeypatch):
+    env.reset(options={"start_url": loopback(lambda request: ROWS.encode()).url})
+    for text in QUERIES:
+        results = []
+        for scales in ((None,), looks.SCALES[:1]):
+            monkeypatch.setattr(looks, "SCALES", scales)
+            results.append(env.unwrapped.find(text))
+            monkeypatch.undo()
+        assert results[0] == results[1], text
+        assert bool(results[0]) == (text not in ("Search", "15 0", "nowhere")), text
