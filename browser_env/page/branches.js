@@ -23,14 +23,15 @@ const attributesOf = getter(Element.prototype, 'attributes');
 const walkerOf = method(Document.prototype, 'createTreeWalker');
 const isAround = method(Node.prototype, 'contains');
 
-const lettersOf = (text) => text.replace(/[\s\u00ad\u200b]+/g, '').toUpperCase().toLowerCase().replace(/\u03c2/g, '\u03c3');
+const caseless = (text) => text.toUpperCase().toLowerCase().replace(/\u03c2/g, '\u03c3');
+const lettersOf = (text) => caseless(text.replace(/[\s\u00ad\u200b]+/g, ''));
 
 // `near`: visible blocks on each side of a candidate that are observed; `most`: candidates that are; `fields`: are all
 // fields?
 function branches({text, near, most, fields}) {
   // No words of the outline stand within the longest part of the text without punctuation of the outline's.
   const part = text.split(/["\\:=()[\],.#\u2022\u2026\u201c\u201d]+/).sort((one, other) => lettersOf(other).length - lettersOf(one).length)[0];
-  const key = lettersOf(part), words = part.split(/\s+/).filter(Boolean);
+  const key = lettersOf(part), spaced = caseless(squeeze(part)), words = part.split(/\s+/).filter(Boolean);
   const areIn = (list) => words.every((word) => list.includes(word));
   const isColor = /^[\da-f]{1,6}$/.test(key) || areIn(Object.values(COLORS).join(' '));
   const isRole = areIn(ROLE_WORDS), isState = areIn(STATE_WORDS), isNote = areIn(NOTE_WORDS);
@@ -54,7 +55,7 @@ function branches({text, near, most, fields}) {
   function read(node, data) {
     const letters = lettersOf(data);
     if (!letters && key) return;
-    let isHit = letters.includes(key);
+    let isHit = letters.includes(key) && caseless(squeeze(data)).includes(spaced);
     const next = new Map();
     for (const [rest, lives] of open) {
       if (letters.startsWith(rest)) isHit = true;
