@@ -8,9 +8,10 @@ from typing import Any, Literal, Protocol
 
 ErrorType = Literal[
     "timeout", "crashed", "not_found", "blocked", "refused", "invalid_arguments", "navigation", "unavailable",
-    "no_effect", "model", "unknown",
+    "no_effect", "model", "cancelled", "unknown",
 ]  # fmt: skip
-"""Kinds of failures: what retries and regressions are counted by."""
+"""Kinds of failures: what retries and regressions are counted by. `cancelled` is nobody's failure: the caller gave the
+call up before it ended."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Evidence:
     """Which parts were cut or left out, and why, a sentence each."""
     status: int | None = None
     """HTTP status of the page that the attempt has led to, where it is an error."""
+    values: tuple[str, ...] = ()
+    """What the fields of the page hold: masked wherever it turns up, and not written itself; on failure only."""
 
 
 class AttemptLog(Protocol):
@@ -67,7 +70,7 @@ class AttemptLog(Protocol):
         """It returned a result."""
 
     def failed(self, attempt: Attempt, duration_ms: float, failure: Failure, evidence: Evidence | None = None) -> None:
-        """It returned an error."""
+        """It returned an error, or was `cancelled`."""
 
     def fell_back(self, attempt: Attempt, to: str, reason: str) -> None:
         """Another provider is asked instead."""
@@ -79,6 +82,6 @@ class AttemptLog(Protocol):
         """The request is over: write the summary.
 
         Args:
-            decision: what came of it, in the words of `browser_env.outcome`.
+            decision: what came of it, in the words of `browser_env.outcome`; `done` where only the agent says so.
             reason: why, where the attempts don't say.
         """

@@ -22,6 +22,7 @@ function watch(root) {
   watcher.observe(root, CHANGES);
 }
 const roots = () => [document, ...watched.map((ref) => ref.deref()).filter(Boolean)];
+const documentWindows = () => roots().filter((root) => typeOf(root) === 9).map(DOC.defaultView).filter(Boolean);
 
 // The number of DOM mutations so far.
 function counted() {
@@ -51,10 +52,22 @@ function isTelling({type, target, attributeName, addedNodes, removedNodes}) {
 // Identifies the current state of the document: it differs after any change, and in any other document.
 function edition() { return self + counted(); }
 
+// Notes that an element is about to be scrolled by a script of ours, which is input like any other (`timers.js`). Listeners
+// that draw in the next frame, and what watches for things to come into view, take a frame more.
+let followsScroll = false;
+function noteScrolled(el) {
+  const doc = documentOf(el);
+  const isKnown = !anyClosed || !hidden.has(treeOf(el));
+  followsScroll = !isKnown || [el, ...documentWindows()].some((target) => answers(target, '-scroll')) || DOC.querySelectorAll(doc, '[loading=lazy]').length > 0;
+  globalThis.tellInput?.(DOC.defaultView(doc));
+}
+
 // Resolves when the DOM has been quiet for `frames` consecutive frames, or after `bound` milliseconds: `quiet` says which,
 // `still` whether nothing at all has changed meanwhile. Without frames to wait for, it resolves at once.
 function settle({frames, bound}) {
   if (!frames) return {quiet: true, still: true, waited: 0};  // without scripts, frame callbacks don't run
+  const wanted = frames + followsScroll;
+  followsScroll = false;
   return new Promise((resolve) => {
     const first = counted();
     const start = performance.now();
@@ -64,7 +77,7 @@ function settle({frames, bound}) {
       quiet = counted() === seen ? quiet + 1 : 0;
       seen = mutations;
       const now = performance.now();
-      if (quiet >= frames || now >= start + bound) resolve({quiet: quiet >= frames, still: seen === first, waited: now - start});
+      if (quiet >= wanted || now >= start + bound) resolve({quiet: quiet >= wanted, still: seen === first, waited: now - start});
       else next();
     };
     const next = () => framed().then(tick);

@@ -107,7 +107,7 @@ class Router:
         """End the request.
 
         Args:
-            decision: what came of it, in the words of `browser_env.outcome`.
+            decision: as of `AttemptLog.close`.
             reason: why, where the attempts don't say.
         """
         if self.log is not None:
@@ -280,7 +280,7 @@ class Router:
             return result
         except asyncio.CancelledError:
             if log is not None:
-                cancelled = Failure("unknown", "The call was cancelled by its caller.", retryable=False)
+                cancelled = Failure("cancelled", "The call was cancelled by its caller.", retryable=False)
                 log.failed(attempt, (time.perf_counter() - start) * 1000, cancelled)
             raise
 
