@@ -302,7 +302,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     if (visible && quiet === UNSEEN) quiet = false;
     const inline = display === 'inline';
     const block = !inline && !contents && !display.startsWith('inline');
-    if (block && isLeftOut(el, style, at, depth)) return 0;
+    if (block && isLeftOut(el, style, depth)) return 0;
     const hand = style.cursor !== pointer && HANDS.test(style.cursor);
     const svgChild = tag !== 'svg' && el.namespaceURI === SVG;
     const role = roleOf(el);
@@ -395,13 +395,11 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     return 0;
   }
 
-  // Where only branches are walked: a block in which nothing is sought, and that is not in view, leaves a gap. Nothing is
-  // read behind the first gap that may have the text, unless all fields are.
-  function isLeftOut(el, style, at, depth) {
+  // Where only branches are walked: a block in which nothing is sought leaves a gap. Nothing is read behind the first gap
+  // that may have the text, unless all fields are.
+  function isLeftOut(el, style, depth) {
     if (!branch || branch.sought.has(el) || style.contentVisibility === 'hidden' || FRAMES.has(tagOf(el))) return false;
     if (!firstIn(el, '*') && !rootOf(el) && !/\S/.test(textOf(el))) return false;
-    const {top, bottom, left, right} = rectOf(el);  // what is in the view of its frame may be covered, and says by what
-    if (top < at.h && bottom >= 0 && left < at.w && right >= 0) return false;
     flush(depth);
     const gap = branch.holders.has(el) ? MORE : GAP;
     const last = lines[lines.length - 1];
@@ -455,7 +453,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     const rect = rectOf(form);
     if (kept && rect.height && rect.top * at.sy + at.y > height + band && !kept.has(form)) { cut = true; return BELOW; }
     const block = !style.display.startsWith('inline') && style.display !== 'contents';
-    if (block && isLeftOut(form, style, at, depth)) return 0;
+    if (block && isLeftOut(form, style, depth)) return 0;
     const shown = style.visibility === 'visible' && !quiet && attributeOf(form, 'role') === null && (rect.width || rect.height);
     if (block) words.push('\n');
     if (block || shown) flush(depth);
