@@ -126,7 +126,9 @@ def test_each_task_is_logged_under_its_episode(
     monkeypatch.setenv("CLAW_LOG_DIR", str(tmp_path / "logs"))
     missing = 'Look.\nAction: {"click":99}'
     with SyncWebtask() as webtask:
-        agent = webtask.create_agent(episodes=tmp_path / "episodes", guards=False, **llm(missing, DONE, ACCEPTED, *[DONE, ACCEPTED]))
+        agent = webtask.create_agent(
+            episodes=tmp_path / "episodes", guards=False, **llm(missing, DONE, ACCEPTED, *[DONE, ACCEPTED])
+        )
         agent.navigate(address)
         for _ in range(2):
             assert agent.execute("Say what the mug costs.").completed
@@ -135,11 +137,17 @@ def test_each_task_is_logged_under_its_episode(
     assert until(lambda: len([*(tmp_path / "logs").rglob("summary.json")]) == 2, 10)
     ids = [Episode(tmp_path / "episodes" / f"task-{number}").meta["traceId"] for number in (1, 2)]
     assert {folder.name for folder in folders} == {*ids}
-    summaries = [json.loads((folder.parent / id / "summary.json").read_text()) for folder, id in zip(folders, ids, strict=True)]
+    summaries = [
+        json.loads((folder.parent / id / "summary.json").read_text()) for folder, id in zip(folders, ids, strict=True)
+    ]
     assert [(one["decision"], one["attempts"], one["errors"]) for one in summaries] == [
         ("done", 1, {"not_found": 1}), ("done", 0, {})
     ]  # fmt: skip
-    lines = [json.loads(line) for path in (tmp_path / "logs").rglob("attempt.jsonl") for line in path.read_text().splitlines()]
+    lines = [
+        json.loads(line)
+        for path in (tmp_path / "logs").rglob("attempt.jsonl")
+        for line in path.read_text().splitlines()
+    ]
     assert [line["outcome"] for line in lines] == ["start", "failure"], "what is done between tasks belongs to none"
 
 
