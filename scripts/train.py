@@ -336,7 +336,8 @@ def _summary_text(summary: dict[str, Any]) -> str:
         one = summary["recorded"]
         text += f" (does {one['right']} of {one['of']} {'held-out ' * one['held_out']}recorded actions)"
     if "distilled" in summary:
-        text += f", {summary['distilled']:.0%} of its rows learned from the teacher, the others as they were recorded"
+        share = f"{summary['distilled']:.0%} of the rows with a recorded action"
+        text += f", {share} learned from the teacher, the others from the action"
     if "evaluation" not in summary:
         return text
     found = summary["evaluation"]

@@ -1,7 +1,7 @@
 """Memory that a training run has freed goes back to the system.
 
-A step frees tensors of many sizes. The C library keeps their pages, and tensors of other sizes do not fit between what
-is still used: of SmolLM2-135M's 3.0 GB after eight steps the next one could use only a part.
+A step frees tensors of many sizes. The C library keeps their pages, although tensors of other sizes do not fit into the
+gaps: after eight steps with SmolLM2-135M on a CPU a process held 3.1 GB, and 1.4 GB once freed memory was returned.
 """
 
 from __future__ import annotations

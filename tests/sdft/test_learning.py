@@ -114,8 +114,9 @@ def test_a_gain_says_how_little_it_was_measured_on(tmp_path, capsys):
     said = _summary_text({"adapter": "a", "evaluation": found})
     assert "agreement 0.00 before, 1.00 after (4 states of 1 episode, which shows little); perplexity" in said
     assert "best state" not in said
-    assert "a, 25% of its rows learned from the teacher, the others as they were recorded" in _summary_text(
-        {"adapter": "a", "evaluation": found, "distilled": 0.25}
+    assert (
+        "a, 25% of the rows with a recorded action learned from the teacher, the others from the action"
+        in _summary_text({"adapter": "a", "evaluation": found, "distilled": 0.25})
     )
     assert "a, as it began, since no later state was seen to do better: held-out" in _summary_text(
         {"adapter": "a", "evaluation": {**found, "best": found["base"]}}
