@@ -112,7 +112,9 @@ function signs() {
 
 // Are timers pending that the step's input has set (timers.js)?
 function owed() {
-  return documentWindows().filter((win) => answers(win, '-timers')).length > 0;
+  const windows = documentWindows();
+  for (const win of windows) win.inputTold = false;
+  return windows.filter((win) => answers(win, '-timers')).length > 0;
 }
 
 // Waits for these, and for those that they set.
