@@ -110,12 +110,21 @@ function signs() {
   return {stirred, busy: changed && loadingNow().length > 0, due: due(), announced: announced(), owed: owed()};
 }
 
-// Are timers pending that the step's input has set (timers.js)?
+// Is something pending that the step's input has asked for (timers.js)? In each document the question ends the step.
 function owed() {
-  return documentWindows().filter((win) => answers(win, '-timers')).length > 0;
+  globalThis.inputSeen = true;
+  return documentWindows().filter((win) => answers(win, '-timers')).length > 0 || ending();
 }
 
-// Waits for these, and for those that they set.
+const SOON_ENDED = 600;  // milliseconds: longer animations are decoration
+
+// Is an element being animated since that input that listens for the end?
+const ending = () => DOC.getAnimations(document).slice(0, 100).some((one) => {
+  if (!(one instanceof CSSTransition || one instanceof CSSAnimation) || one.playState !== 'running' || (one.startTime ?? Infinity) < globalThis.inputAt) return false;
+  return one.effect.getComputedTiming().endTime - one.currentTime <= SOON_ENDED && answers(one.effect.target, '-end');
+});
+
+// Waits for these, and for what follows them.
 const timersRan = ({bound}) => until(() => !owed(), bound, 10);
 
 const POPUPS = '[role=menu], [role=listbox], [role=dialog], [role=tree], [role=grid], [role=tooltip], dialog[open], [popover]';
