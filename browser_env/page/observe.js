@@ -573,11 +573,13 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     const [x, y, sx, sy] = [own.x * at.sx + at.x, own.y * at.sy + at.y, own.sx * at.sx, own.sy * at.sy];
     if (!inner) {
       opaque.push([lines.length, depth, holderNumber(el), [x, y, sx, sy]]);
-      lines.push([depth, el.localName === 'embed' ? 'embed' : 'iframe', -1, distanceOf(rect, at)]);
+      const address = clip(el.src || '', LONGEST_LABEL);
+      lines.push([depth, (el.localName === 'embed' ? 'embed' : 'iframe') + (address ? ' ' + quoted(address) : ''), -1, distanceOf(rect, at)]);
       return;
     }
     const title = squeeze(el.title || el.getAttribute('aria-label') || inner.title || '');
-    lines.push([depth, 'iframe' + (title ? ' ' + quoted(clip(title, 100)) : ''), -1, distanceOf(rect, at)]);
+    const awaited = inner.URL === 'about:blank' && /^https?:/.test(el.src) && !DOC.body(inner)?.firstChild;
+    lines.push([depth, 'iframe' + (title ? ' ' + quoted(clip(title, 100)) : '') + (awaited ? ' not loaded' : ''), -1, distanceOf(rect, at)]);
     if (!DOC.documentElement(inner)) return;
     watch(inner);
     windows.push(DOC.defaultView(inner));
