@@ -86,24 +86,32 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
     id = None if isinstance(source, tuple) else source
     page = targets.tab.main if id is None else targets.world(id)
     held = _HeldMouse(targets.tab)
-    await _ask(page, "heedDrag", id=id, last=False)
+
+    async def heed(*, last: bool = False) -> dict[str, bool]:
+        return await _heed(page, id=id, x=start[0], y=start[1], last=last)
+
+    await heed()
     await held.press(start)
     try:
         if hold:
             await targets.tab.pass_by(hold)
         # A few pixels first: browsers and libraries begin a drag at the press, once the mouse has moved a little.
+        reacts_later = False
         for x, y in way or [(start[0] + 3, start[1] + 3), (start[0] + 6, start[1] + 6)]:
             await held.move(x, y)
-            ours = id not in targets.foreign  # other sites' are never handed over
-            if ours and await _ask(targets.tab.main, "dragBegan", id=id, x=start[0], y=start[1]):
+            told = await heed()
+            reacts_later |= told["timed"]
+            if told["begun"] and id not in targets.foreign:  # other sites' are never handed over
                 await held.take_over()
-        at_start = await _ask(page, "heedDrag", id=id, last=False)
         end = await targets.point(target)
         (left, top), steps = held.at, range(1, DRAG_STEPS + 1)
         for x, y in [(left + (end[0] - left) * n / DRAG_STEPS, top + (end[1] - top) * n / DRAG_STEPS) for n in steps]:
             await held.move(x, y)
         await held.move(*end)
-        if _reacts_later(at_start, await _ask(page, "heedDrag", id=id, last=True)) and not held.carries_data:
+        on_the_way = await heed(last=True)
+        # Timers that go with a rearrangement on the way only follow it up.
+        reacts_later |= on_the_way["timed"] and not on_the_way["rearranged"]
+        if reacts_later and not held.carries_data:
             await targets.tab.pass_by(DWELL)
     except BaseException:  # not to be awaited: the page may hang
         letting_go = asyncio.ensure_future(held.release(drop=False))
@@ -112,28 +120,20 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
     await held.release()
 
 
-def _reacts_later(at_start: dict[str, bool] | None, on_the_way: dict[str, bool] | None) -> bool:
-    """Will the page look at the mouse only later: has it started timers at the drag's start, or on the way?
+async def _heed(page: PageScript, **where: Any) -> dict[str, bool]:
+    """Return what the page has done in a drag since this was asked last (`page/press.js`).
 
-    Timers that go with a rearrangement on the way only follow it up.
+    That is nothing where the press has led elsewhere.
     """
-    if at_start is None or on_the_way is None:
-        return False
-    return at_start["timed"] or (on_the_way["timed"] and not on_the_way["rearranged"])
-
-
-async def _ask(page: PageScript, method: str, **arguments: Any) -> Any:
-    """Return the page's answer about a drag; None where the press has led elsewhere."""
     from playwright.async_api import Error
 
-    try:
-        return await page.call(method, **arguments)
-    except ScriptError:
-        return None
-    except Error as error:
-        if document_was_replaced(error):
-            return None
-        raise
+    with contextlib.suppress(ScriptError):
+        try:
+            return dict(await page.call("heedDrag", **where))
+        except Error as error:
+            if not document_was_replaced(error):
+                raise
+    return {"begun": False, "timed": False, "rearranged": False}
 
 
 class _HeldMouse:

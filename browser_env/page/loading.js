@@ -112,8 +112,9 @@ function signs() {
 
 // Is something pending that the step's input has asked for (timers.js)? In each document the question ends the step.
 function owed() {
-  globalThis.inputSeen = true;
-  return documentWindows().filter((win) => answers(win, '-timers')).length > 0 || ending();
+  const windows = documentWindows();
+  for (const win of windows) win.inputTold = false;
+  return windows.filter((win) => answers(win, '-timers')).length > 0 || ending();
 }
 
 const SOON_ENDED = 600;  // milliseconds: longer animations are decoration

@@ -135,21 +135,15 @@ function described({id, x, y}) {
   return {id: idOf(el), role, name: clip(nameOf(el, role, true), 300), tag: tagOf(el), bbox: [left, top, width, height]};
 }
 
-// Has the browser begun a drag, since this was asked last, in the document of an element or of what is at a point?
-function dragBegan({id, x, y}) {
-  const el = id ? find(id).el : deepest(document, x, y);
-  const win = el && DOC.defaultView(documentOf(el));
-  const begun = Boolean(win?.dragStarted) && !win.dragStarted.defaultPrevented;
-  if (win) win.dragStarted = null;
-  return begun;
-}
-
-// What the page has done since this was asked last, in a drag that began at an element: has it started timers (ours have
-// numbers of the same row), and moved elements? With `last`, nothing more is heeded.
+// What has happened since this was asked last, in a drag that began at an element or at a point: has the browser `begun` a
+// drag, has the page started timers (ours have numbers of the same row), and moved elements? With `last`, nothing more is
+// heeded.
 let heeded = null;
-function heedDrag({id, last}) {
-  const el = id === null ? null : find(id).el;
-  const doc = el ? documentOf(el) : document, win = DOC.defaultView(doc);
+function heedDrag({id, x, y, last}) {
+  const el = id ? find(id).el : deepest(document, x, y) || DOC.documentElement(document);
+  const doc = documentOf(el), win = DOC.defaultView(doc);
+  const begun = Boolean(win.dragStarted) && !win.dragStarted.defaultPrevented;
+  win.dragStarted = null;
   const timer = win.setTimeout(() => {}), since = heeded;
   win.clearTimeout(timer);
   const records = since?.observer.takeRecords().length;
@@ -157,6 +151,6 @@ function heedDrag({id, last}) {
   const observer = new MutationObserver(() => { heeded.rearranged = true; });
   heeded = last ? null : {win, timer, observer, rearranged: false};
   if (!last) observer.observe(doc, {subtree: true, childList: true});
-  if (since?.win !== win) return {timed: false, rearranged: false};
-  return {timed: timer > since.timer + 1, rearranged: since.rearranged || records > 0};
+  if (since?.win !== win) return {begun, timed: false, rearranged: false};
+  return {begun, timed: timer > since.timer + 1, rearranged: since.rearranged || records > 0};
 }

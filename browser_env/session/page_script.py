@@ -45,7 +45,7 @@ _METHODS = (
     "optionIn", "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines",
     "scrolledTo", "saysLoading", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey",
     "keptKey", "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "keysGo", "checkLater",
-    "notChosen", "described", "dragBegan", "heedDrag", "framed", "pageText", "replaced", "withIds", "opened",
+    "notChosen", "described", "heedDrag", "framed", "pageText", "replaced", "withIds", "opened",
     "timersRan",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
