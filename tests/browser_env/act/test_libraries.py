@@ -23,6 +23,7 @@ from tests.in_page import value
 pytestmark = pytest.mark.slow
 HANDS = {"click", "fill", "type", "select", "hover", "drag", "upload", "id", "to"}
 """Keys of a compact action whose value is an element."""
+PICTURE = b"<svg xmlns='http://www.w3.org/2000/svg' width='400' height='300'><rect width='400' height='300'/></svg>"
 
 
 @pytest.fixture(scope="session")
@@ -77,6 +78,8 @@ def opened(packages, loopback, make, tmp_path):
             path = request.path.partition("?")[0]
             if path == "/":
                 return page.encode()
+            if path == "/picture.svg":
+                return 200, {"content-type": "image/svg+xml"}, PICTURE
             file = packages / path.lstrip("/")
             if not file.is_file():
                 return 404, {}, b""
