@@ -128,7 +128,7 @@ LISTS = [
     Trial("lists", "antd", react("""import {Select} from 'antd';
         const App = () => <Select mode="multiple" aria-label="Toys" style={{width: 200}} onChange={(now) => { window.chosen = now.sort().join() }} options={[...Array(60).keys()].map((n) => ({value: 'Toy ' + n}))}/>"""),
         [{"select": BOX, "options": ["Toy 3", "Toy 47"]}, "chosen == 'Toy 3,Toy 47'"], way="Select several of sixty"),
-    Trial("lists", "antd", react("""import {Cascader} from 'antd'; const options = [{value: 'Norway', children: [{value: 'Oslo'}, {value: 'Bergen'}]}, {value: 'Italy', children: [{value: 'Rome'}]}];
+    Trial("lists", "antd", react("""import {Cascader} from 'antd'; const place = (value, ...children) => ({value, label: value, children: children.length ? children.map((city) => place(city)) : undefined}); const options = [place('Norway', 'Oslo', 'Bergen'), place('Italy', 'Rome')];
         const App = () => <Cascader aria-label="City" options={options} onChange={(now) => { window.chosen = now.join() }}/>"""),
         [{"click": BOX}, {"click": "Norway"}, {"click": "Bergen"}, "chosen == 'Norway,Bergen'"], way="Cascader"),
     Trial("lists", "@headlessui/react", react("""import {Listbox, ListboxButton, ListboxOptions, ListboxOption} from '@headlessui/react';
@@ -150,7 +150,7 @@ LISTS = [
         [{"select": BOX, "option": "Ball"}, "chosen == 'Ball'"], way="useSelect"),
     Trial("lists", "vuetify", vuetify("<v-select label=Toys v-model=toy :items=\"['Rope', 'Ball', 'Hoop']\"></v-select>", "{toy: null}"), [{"select": BOX, "option": "Ball"}, "vm.toy == 'Ball'"], VUETIFY, "v-select"),
     Trial("lists", "element-plus", element("<el-select v-model=toy aria-label=Toys style='width:200px'><el-option v-for=\"t in ['Rope', 'Ball', 'Hoop']\" :key=t :label=t :value=t></el-option></el-select>", "{toy: ''}"),
-        [{"select": BOX, "option": "Ball"}, "vm.toy == 'Ball'"], ELEMENT, "el-select"),
+        [{"select": BOX, "option": "Ball"}, "vm.toy == 'Ball'"], ELEMENT, "el-select", expected="awkward: the placeholder covers the list, which a script's event opens"),
     Trial("lists", "primevue", prime("<p-select v-model=toy :options=\"['Rope', 'Ball', 'Hoop']\" aria-label=Toys placeholder=Choose></p-select>", "{toy: null}", "Select"), [{"select": BOX, "option": "Ball"}, "vm.toy == 'Ball'"], PRIME, "Select"),
     Trial("lists", "primevue", prime("<p-multi-select v-model=toys :options=\"['Rope', 'Ball', 'Hoop']\" aria-label=Toys placeholder=Choose></p-multi-select>", "{toys: []}", "MultiSelect"), [BOTH, "vm.toys.join() == 'Rope,Ball'"], PRIME, "MultiSelect"),
     Trial("lists", "@shoelace-style/shoelace", "<sl-select id=t label=Toys><sl-option value=r>Rope</sl-option><sl-option value=b>Ball</sl-option></sl-select>" + SHOELACE, [{"select": BOX, "option": "Ball"}, "t.value == 'b'"], way="sl-select"),
@@ -172,7 +172,7 @@ SUGGESTIONS = [
         hx-swap="innerHTML swap:50ms"><p id=o></p>""", [{"type": "City", "text": "Os"}, {"Permission"}], ("htmx.org/dist/htmx.min.js",), "search"),
     Trial("suggestions", "tributejs", """<div id=i contenteditable aria-label=Text style="height:99px"></div><script>
         new Tribute({values: (text, done) => setTimeout(() => done([{key: 'Ada', value: 'ada'}]), 80)}).attach(i)</script>""",
-        [{"type": "Text", "text": "hi @A"}, {"Ada"}, {"click": "text=Ada"}, "i.innerText.trim() == 'hi @ada'"], ("tributejs/dist/tribute.min.js",)),
+        [{"type": "Text", "text": "hi @A"}, {"Ada"}, {"click": "Ada"}, "i.innerText.trim() == 'hi @ada'"], ("tributejs/dist/tribute.css", "tributejs/dist/tribute.min.js")),
     Trial("suggestions", "downshift", react("""import {useCombobox} from 'downshift'; const all = ['Berlin', 'Bern', 'Oslo'];
         const App = () => { const [items, set] = useState(all); const d = useCombobox({items, onInputValueChange: ({inputValue}) => set(all.filter((one) => one.startsWith(inputValue))), onSelectedItemChange: ({selectedItem}) => { window.chosen = selectedItem }});
           return <div><label {...d.getLabelProps()}>City</label><input {...d.getInputProps()}/><ul {...d.getMenuProps()}>{d.isOpen && items.map((item, index) => <li key={item} {...d.getItemProps({item, index})}>{item}</li>)}</ul></div> }"""),
@@ -280,7 +280,7 @@ DRAGS = [
         [A_TO_C, "grid.getItems().map((one) => one.getElement().innerText).join('') == 'BCA'"], ("muuri/dist/muuri.min.js",)),
     Trial("drag and sort", "jquery-ui", CARDS + "<script>$('#l').sortable()</script>", [A_TO_C, ORDER], JQUERY_UI, "sortable"),
     Trial("drag and sort", "jquery-ui", """<div id=drag style="width:60px;height:30px">Card</div><div id=bin style="width:120px;height:60px;background:silver">Bin</div>
-        <script>$('#drag').draggable(); $('#bin').droppable({drop: () => { window.dropped = true }})</script>""", [{"drag": "Card", "to": "text=Bin"}, "dropped"], JQUERY_UI, "droppable"),
+        <script>$('#drag').draggable(); $('#bin').droppable({drop: () => { window.dropped = true }})</script>""", [{"drag": "Card", "to": "text=Bin"}, "dropped"], JQUERY_UI, "droppable", expected="awkward: a drop target without a listener has no id"),
     Trial("drag and sort", "dragula", """<div id=a style='min-height:60px;border:1px solid'><div style='cursor:move'>One</div></div>
         <div id=b style='min-height:60px;border:1px solid'><div style='cursor:move'>Two</div></div><script>dragula([a, b])</script>""",
         [{"drag": "One", "to": "Two"}, "a.textContent.trim() == '' && b.textContent.includes('One')"], ("dragula/dist/dragula.min.css", "dragula/dist/dragula.min.js")),
@@ -295,7 +295,7 @@ DRAGS = [
         const Card = () => { const d = useDraggable({id: 'card'}); return <div ref={d.setNodeRef} {...d.attributes} {...d.listeners} style={{width: 80, transform: d.transform && `translate(${d.transform.x}px, ${d.transform.y}px)`}}>Card</div> };
         const Bin = () => { const d = useDroppable({id: 'bin'}); return <div ref={d.setNodeRef} style={{marginTop: 100, width: 200, height: 80, border: '1px solid'}}>Bin</div> };
         const App = () => <DndContext sensors={useSensors(useSensor(MouseSensor, {activationConstraint: {delay: 250, tolerance: 5}}))} onDragEnd={({over}) => { window.dropped = over && over.id }}><Card/><Bin/></DndContext>"""),
-        [{"drag": "Card", "to": "text=Bin"}, "dropped == 'bin'"], way="after a hold"),
+        [{"drag": "Card", "to": "text=Bin"}, "dropped == 'bin'"], way="after a hold", expected="awkward: a drop target without a listener has no id"),
     Trial("drag and sort", "@hello-pangea/dnd", react("""import {DragDropContext, Droppable, Draggable} from '@hello-pangea/dnd';
         const App = () => { const [items, set] = useState(['A', 'B', 'C']); window.order = items.join('');
           const end = ({source, destination}) => { if (!destination) return; const now = [...items]; now.splice(destination.index, 0, ...now.splice(source.index, 1)); set(now) };
@@ -338,7 +338,7 @@ PICKERS = [
     Trial("pickers", "jquery-ui", "<input id=d aria-label=Day autocomplete=off><script>$('#d').datepicker({defaultDate: '01/01/2026'})</script>", [{"click": "Day"}, {"click": "link:31"}, "d.value == '01/31/2026'"], JQUERY_UI, "datepicker"),
     Trial("pickers", "air-datepicker", f"<input id=d aria-label=Day readonly><script>new AirDatepicker(d, {{startDate: {MARCH}, autoClose: true, dateFormat: 'yyyy-MM-dd'}})</script>", [{"click": "Day"}, {"click": "17"}, "d.value == '2026-03-17'"], ("air-datepicker/air-datepicker.css", "air-datepicker/air-datepicker.js")),
     Trial("pickers", "pikaday", f"<input id=d aria-label=Day><script>new Pikaday({{field: d, defaultDate: {MARCH}, toString: (date) => date.toDateString()}})</script>", [{"click": "Day"}, {"click": "button:17"}, "d.value == 'Tue Mar 17 2026'"], ("pikaday/css/pikaday.css", "pikaday/pikaday.js")),
-    Trial("pickers", "vanillajs-datepicker", f"<input id=d aria-label=Day><script>new Datepicker(d, {{defaultViewDate: {MARCH}, autohide: true, format: 'yyyy-mm-dd'}})</script>", [{"click": "Day"}, {"click": "text=17"}, "d.value == '2026-03-17'"], ("vanillajs-datepicker/dist/css/datepicker.css", "vanillajs-datepicker/dist/js/datepicker-full.js")),
+    Trial("pickers", "vanillajs-datepicker", f"<input id=d aria-label=Day><script>new Datepicker(d, {{defaultViewDate: {MARCH}, autohide: true, format: 'yyyy-mm-dd'}})</script>", [{"click": "Day"}, {"click": "text=17"}, "d.value == '2026-03-17'"], ("vanillajs-datepicker/dist/css/datepicker.css", "vanillajs-datepicker/dist/js/datepicker-full.js"), expected="awkward: an ancestor listens for the days, so they have no id"),
     Trial("pickers", "litepicker", f"<input id=d aria-label=Days><script>new Litepicker({{element: d, singleMode: false, startDate: {MARCH}, endDate: {MARCH}}})</script>", [{"click": "Days"}, {"click": "17"}, {"click": "20"}, "d.value == '2026-03-17 - 2026-03-20'"], ("litepicker/dist/litepicker.js",), "range"),
     Trial("pickers", "react-datepicker", react(f"""import DatePicker from 'react-datepicker'; import 'react-datepicker/dist/react-datepicker.css'; const App = () => {{ const [day, set] = useState({MARCH}); window.day = day.toDateString(); return <DatePicker selected={{day}} onChange={{set}} ariaLabelledBy="n" id="d"/> }}"""),
         [{"click": "textbox:.*"}, {"click": ".*March 17th, 2026"}, "day == 'Tue Mar 17 2026'"]),
@@ -389,9 +389,9 @@ GRIDS = [
         [{"click": "generic:Name"}, "api.getDisplayedRowAtIndex(0).data.name == 'Ada'", {"click": "gridcell:Ada", "count": 2}, {"fill": "textbox:.*", "text": "Eve"}, {"press": "Enter"}, "api.getDisplayedRowAtIndex(0).data.name == 'Eve' || api.getDisplayedRowAtIndex(1).data.name == 'Eve'"],
         ("ag-grid-community/dist/ag-grid-community.min.js",)),
     Trial("trees and grids", "handsontable", f"<div id=t></div><script>const hot = new Handsontable(t, {{data: {PEOPLE}, colHeaders: ['Name', 'Age'], licenseKey: 'non-commercial-and-evaluation'}})</script>",
-        [{"click": "text=Ada"}, {"type": "Eve\n"}, "hot.getDataAtCell(1, 0) == 'Eve'"], ("handsontable/dist/handsontable.full.min.css", "handsontable/dist/handsontable.full.min.js")),
+        [{"click": "text=Ada"}, {"type": "Eve\n"}, "hot.getDataAtCell(1, 0) == 'Eve'"], ("handsontable/dist/handsontable.full.min.css", "handsontable/dist/handsontable.full.min.js"), expected="awkward: an ancestor listens for the cells, so they have no id"),
     Trial("trees and grids", "jspreadsheet-ce", "<div id=t></div><script>const sheet = jspreadsheet(t, {worksheets: [{data: [['Bo', 3], ['Ada', 5]], columns: [{type: 'text'}, {type: 'numeric'}]}]})</script>",
-        [{"click": "text=Ada"}, {"type": "Eve\n"}, "sheet[0].getValueFromCoords(0, 1) == 'Eve'"], ("jsuites/dist/jsuites.css", "jspreadsheet-ce/dist/jspreadsheet.css", "jsuites/dist/jsuites.js", "jspreadsheet-ce/dist/index.js")),
+        [{"click": "text=Ada"}, {"type": "Eve\n"}, "sheet[0].getValueFromCoords(0, 1) == 'Eve'"], ("jsuites/dist/jsuites.css", "jspreadsheet-ce/dist/jspreadsheet.css", "jsuites/dist/jsuites.js", "jspreadsheet-ce/dist/index.js"), expected="awkward: an ancestor listens for the cells, so they have no id"),
     Trial("trees and grids", "antd", react("""import {Tree} from 'antd'; const data = [{key: 'f', title: 'Fruit', children: [{key: 'a', title: 'Apple'}]}, {key: 'b', title: 'Bread'}]; const App = () => <Tree checkable treeData={data} onCheck={(keys) => { window.checked_ = keys.join() }}/>"""),
         [{"press": "ArrowRight", "id": "treeitem:.*Fruit"}, {"Apple"}, {"click": "checkbox:.*Apple"}, "checked_.includes('a')"], way="Tree"),
     Trial("trees and grids", "element-plus", element("<el-table :data=people><el-table-column type=selection></el-table-column><el-table-column prop=name label=Name sortable></el-table-column></el-table>", f"{{people: {PEOPLE}}}"),
@@ -458,7 +458,8 @@ FEEDS = [
         <script>const s = new Swiper('.swiper', {navigation: {nextEl: '.swiper-button-next'}})</script>""", [{"click": "Next slide"}, "s.activeIndex == 1"], ("swiper/swiper-bundle.min.css", "swiper/swiper-bundle.min.js")),
     Trial("feeds", "photoswipe", """<div id=g><a href=/picture.svg data-pswp-width=400 data-pswp-height=300>Open</a><a href=/picture.svg data-pswp-width=400 data-pswp-height=300>Other</a></div>
         <script>import Lightbox from 'photoswipe/lightbox'; import 'photoswipe/style.css'; import PhotoSwipe from 'photoswipe'; const box = new Lightbox({gallery: '#g', children: 'a', pswpModule: PhotoSwipe}); box.init(); window.box = box</script>""",
-        [{"click": "Open"}, {"click": "Next"}, "box.pswp.currIndex == 1", {"press": "Escape"}, "!box.pswp || box.pswp.isDestroying"]),
+        [{"click": "Open"}, {"click": "Next"}, "box.pswp.currIndex == 1", {"wait": 500}, {"press": "Escape"}, "!box.pswp || box.pswp.isDestroying"],
+        expected="awkward: the gallery hears no keys until it has opened"),
 ]  # fmt: skip
 
 TRIALS = LISTS + SUGGESTIONS + EDITORS + DRAGS + MENUS + PICKERS + DIALOGS + GRIDS + SLIDERS + UPLOADS + FORMS + FEEDS

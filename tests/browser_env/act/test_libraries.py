@@ -137,6 +137,7 @@ def judge(env, obs, trial, files):
                 action = with_ids(step, obs, files)
             except LookupError as error:
                 return "wrong", f"{error}\n{words}"
+            words += ["needs a wait"] if "wait" in step else []
             words += [f"{target}: no id" for target in step.values() if str(target).startswith("text=")]
             obs, *_ = env.step(action)
             words += [
