@@ -238,10 +238,19 @@ const OPENING = 500, CAUGHT = 100;  // milliseconds: of the longest opening that
 const FIRST_FRAMES = 2;  // in which a transition of something new begins
 const still = new WeakSet();  // elements with a transition that has not begun in these frames
 
-// The element and those around it, as far as they take no pointer.
+// Is it scaled to nothing, as what is about to grow?
+function isFlat(el) {
+  const {transform} = getComputedStyle(el);
+  if (transform === 'none') return false;
+  const {a, b, c, d} = new DOMMatrix(transform);
+  return a * d === b * c;
+}
+
+// The element and those around it, as far as they take no pointer; or those that are scaled to nothing.
 function withoutPointer(el) {
   const out = [];
   for (let node = el; node?.isConnected && getComputedStyle(node).pointerEvents === 'none'; node = parentAcross(node)) out.push(node);
+  for (let node = out.length ? null : el; node?.isConnected; node = parentAcross(node)) if (isFlat(node)) out.push(node);
   return out;
 }
 
@@ -256,7 +265,11 @@ function opensIn(elements) {
 function isOpening(el) {
   if (outlived.has(el) || disabled(el)) return false;
   const elements = withoutPointer(el);
-  return opensIn(elements) > 0 || !still.has(el) && elements.some((node) => /[1-9]/.test(getComputedStyle(node).transitionDuration));
+  const isTimed = (node) => {
+    const {transitionDuration, animationDuration} = getComputedStyle(node);
+    return /[1-9]/.test(transitionDuration + (isFlat(node) ? animationDuration : ''));
+  };
+  return opensIn(elements) > 0 || !still.has(el) && elements.some(isTimed);
 }
 
 // Waits until what opens, or closes, has done so.
@@ -265,6 +278,6 @@ async function opened({bound}) {
   const held = () => opening.map(withoutPointer).filter((elements) => elements.length);
   let left = 0;
   for (let frame = 0; !(left = opensIn(held().flat())) && frame < FIRST_FRAMES; frame++) await framed();
-  if (left) await until(() => !held().length, Math.min(bound, left + CAUGHT));
+  if (left || held().flat().some(isFlat)) await until(() => !held().length, Math.min(bound, left + CAUGHT), 10);
   for (const [el] of held()) (left ? outlived : still).add(el);
 }

@@ -326,6 +326,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     const drawn = boxed || labelled || spills(el, rect);
     let interactive = false;
     if (visible && drawn) interactive = canBeActedOn(el, tag, role, style, svgChild, hand);
+    else if (visible && !rect.width && !rect.height && INTERACTIVE_ROLES.has(role) && el.offsetWidth > 0) mouseless.push(el);  // it may be growing
     // A label represents its control if that is not drawn.
     let source = null;
     if (tag === 'label' && visible && boxed && el.control?.matches('button, input:not([type=hidden]), select, textarea') && !standsItself(el.control)) { source = el.control; interactive = true; }

@@ -5,8 +5,8 @@ for (const type of ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'click',
 // Hears which fields the browser itself refuses when a form is to be sent.
 addEventListener('invalid', (event) => { if (refusedFields.length < 20) refusedFields.push(event.target); }, true);
 // Tells the page's main world (timers.js), there and around a frame, that there is input: once, until timers are asked about.
-// `inputAt`: when that was, by the clock of the document's animations.
-for (const type of ['pointerover', 'pointermove', 'pointerdown', 'keydown', 'beforeinput', 'input', 'change', 'paste', 'wheel', 'dragover', 'drop']) {
+// What the mouse leaves hears first. `inputAt`: when that was, by the clock of the document's animations.
+for (const type of ['pointerout', 'pointerover', 'pointermove', 'pointerdown', 'keydown', 'beforeinput', 'input', 'change', 'paste', 'wheel', 'dragover', 'drop']) {
   addEventListener(type, () => tellInput(window), {capture: true, passive: true});
 }
 function tellInput(win) {

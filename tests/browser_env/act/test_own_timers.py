@@ -186,3 +186,12 @@ def test_pages_find_timers_as_they_are(open_page):
         ]).then((all) => [...all, setTimeout.name, setTimeout.length, /native code/.test(setTimeout), typeof setTimeout(() => {}), Object.keys(Object.getOwnPropertyDescriptor(window, 'setTimeout')).length])""",
     )
     assert found == [[True, "a", 2], 3, "number", 3, "setTimeout", 1, True, "number", 4]
+
+
+def test_a_timer_that_what_the_mouse_leaves_sets_is_waited_for(open_page, by_name):
+    env, obs = open_page(
+        "<button id=a>One</button><button>Two</button><p id=o></p><script>a.onpointerout = () => setTimeout(() => o.textContent = 'left', 250)</script>"
+    )
+    env.step({"action": "hover", "id": by_name(obs, "One")["id"]})
+    obs, *_ = env.step({"action": "hover", "id": by_name(obs, "Two")["id"]})
+    assert "left" in obs["page_text"]
