@@ -398,7 +398,7 @@ class EnvCore(Reports):
             async with self._deadline(self.settings.step_timeout):
                 view = await self._observer.look(self.session)
         else:
-            view = await view_of(self.session, tab, self.settings.view, raw)
+            view = await view_of(self.session, tab, self.settings.view, raw, time.monotonic())
         last = self.observation
         seen = self._observation(self.session, view, last_action=last["last_action"] if last else "", last_error="")
         if last is not None and "screenshot" in last and "screenshot" not in seen:

@@ -17,6 +17,10 @@ let anyClosed = false;
 
 const LONGEST = 1e6;  // characters of a text that are looked at; what is shown of any is shorter
 const squeeze = (text) => (text.length > LONGEST ? text.slice(0, LONGEST) : text).replace(/\u200b|(?<=\p{L})\u00ad(?=\p{L})/gu, '').replace(/[\s\u00a0]+/g, ' ').trim();
+// Characters without a width that editors put beside the caret or in empty lines, and spaces that are to stay at the end of
+// a line or beside another.
+const FILLERS = /[\u200b\u2060\ufeff]/g, KEPT_SPACES = /(?<=^|\s)\u00a0|\u00a0(?=\s|$)/gm;
+const withoutFillers = (text) => text.replace(FILLERS, '').replace(KEPT_SPACES, ' ');
 const keepsSpace = (style) => style.whiteSpaceCollapse === 'preserve' || style.whiteSpaceCollapse === 'break-spaces';
 const clip = (text, limit) => text.length > limit ? text.slice(0, limit - 1) + '\u2026' : text;
 // A field's text is clipped in the middle: typing continues at its end.

@@ -1,6 +1,7 @@
 // Answers the in-page script's events PROBE... in the page's main world, by cancelling them: does an element have listeners
-// for clicks, for what is dropped on it, for a kind of action that a page may answer late? PROBE-scroll: do listeners for
-// scrolling, at it or around it, or observers of what comes into view follow when it is scrolled?
+// for clicks, for what is dropped on it, for a kind of action that a page may answer late, for the end of its animations?
+// PROBE-scroll: do listeners for scrolling, at it or around it, or observers of what comes into view follow when it is
+// scrolled?
 ((listenersOf) => {
   const path = Event.prototype.composedPath, stop = Event.prototype.stopImmediatePropagation;
   const cancel = Event.prototype.preventDefault, apply = Reflect.apply;
@@ -10,6 +11,7 @@
     '-enter': 'keydown keypress keyup submit change',
     '-button': 'click mousedown mouseup pointerdown pointerup submit',
     '-text': 'input keyup keydown keypress change',
+    '-end': 'transitionend animationend',
   };
   for (const kind in kinds) {
     const types = kinds[kind].split(' ');

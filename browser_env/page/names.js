@@ -223,7 +223,10 @@ function valueOf(el, role) {
   if (tag === 'textarea') return masked(el, el.value);
   if (tag === 'select') return Array.from(el.selectedOptions, (o) => squeeze(o.label)).join(', ');
   if (tag === 'progress' || tag === 'meter') return String(el.value);
-  if (el.isContentEditable && role === 'textbox') return keepsSpace(getComputedStyle(el)) ? el.innerText.replace(/\u200b/g, '').replace(/\n$/, '') : squeeze(el.innerText);
+  if (el.isContentEditable && (role === 'textbox' || role === 'searchbox')) {
+    const text = withoutFillers(el.innerText);
+    return keepsSpace(getComputedStyle(el)) ? text.replace(/\n$/, '') : squeeze(text);
+  }
   const said = el.getAttribute('aria-valuetext') || el.getAttribute('aria-valuenow');
   if (said) return said;
   if (role === 'combobox') return chosenIn(el) ?? textBesideList(el);

@@ -327,6 +327,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     const drawn = boxed || labelled || spills(el, rect);
     let interactive = false;
     if (visible && drawn) interactive = canBeActedOn(el, tag, role, style, svgChild, hand);
+    else if (visible && !rect.width && !rect.height && INTERACTIVE_ROLES.has(role) && el.offsetWidth > 0) mouseless.push(el);  // it may be growing
     // A label represents its control if that is not drawn.
     let source = null;
     if (tag === 'label' && visible && boxed && el.control?.matches('button, input:not([type=hidden]), select, textarea') && !standsItself(el.control)) { source = el.control; interactive = true; }
@@ -575,11 +576,13 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     const [x, y, sx, sy] = [own.x * at.sx + at.x, own.y * at.sy + at.y, own.sx * at.sx, own.sy * at.sy];
     if (!inner) {
       opaque.push([lines.length, depth, holderNumber(el), [x, y, sx, sy]]);
-      lines.push([depth, el.localName === 'embed' ? 'embed' : 'iframe', -1, distanceOf(rect, at)]);
+      const address = clip(el.src || '', LONGEST_LABEL);
+      lines.push([depth, (el.localName === 'embed' ? 'embed' : 'iframe') + (address ? ' ' + quoted(address) : ''), -1, distanceOf(rect, at)]);
       return;
     }
     const title = squeeze(el.title || el.getAttribute('aria-label') || inner.title || '');
-    lines.push([depth, 'iframe' + (title ? ' ' + quoted(clip(title, 100)) : ''), -1, distanceOf(rect, at)]);
+    const awaited = inner.URL === 'about:blank' && /^https?:/.test(el.src) && !DOC.body(inner)?.firstChild;
+    lines.push([depth, 'iframe' + (title ? ' ' + quoted(clip(title, 100)) : '') + (awaited ? ' not loaded' : ''), -1, distanceOf(rect, at)]);
     if (!DOC.documentElement(inner)) return;
     watch(inner);
     windows.push(DOC.defaultView(inner));
