@@ -84,6 +84,23 @@ function listens(el) {
 }
 const hidden = new WeakSet();
 
+// What a custom element's ElementInternals say, by attribute, and its `validationMessage`; null if it has none. Asked as
+// above, of no other elements, and known while this script runs.
+const internals = new Map();
+function internalsOf(el) {
+  if (!tagOf(el).includes('-') || anyClosed && hidden.has(treeOf(el))) return null;
+  if (!internals.size) Promise.resolve().then(() => internals.clear());
+  if (!internals.has(el)) {
+    const answer = new Text();
+    dispatch(el, new MouseEvent(probe + '-internals', {...CLICK_PROBE, relatedTarget: answer}));
+    const told = answer.data ? Object.entries(JSON.parse(answer.data)) : null;
+    internals.set(el, told && Object.fromEntries(told.map(([name, value]) => [name.replace(/^aria(.+)/, (_, rest) => 'aria-' + rest.toLowerCase()), value])));
+  }
+  return internals.get(el);
+}
+// An attribute that says what an element is: its own, or what its internals say instead.
+const semantic = (el, name) => attributeOf(el, name) ?? internalsOf(el)?.[name] ?? null;
+
 // Does the element listen for what is dropped on it? Asked as above.
 function drops(el) {
   if (anyClosed && hidden.has(treeOf(el))) return ['ondrop', 'ondragover'].some((name) => attributeOf(el, name) !== null);

@@ -1,5 +1,6 @@
 // Answers the in-page script's events PROBE... in the page's main world, by cancelling them: does an element have listeners
-// for clicks, for what is dropped on it, for a kind of action that a page may answer late?
+// for clicks, for what is dropped on it, for a kind of action that a page may answer late? What a custom element's
+// ElementInternals say is written into the text that the event is related to.
 ((listenersOf) => {
   const path = Event.prototype.composedPath, stop = Event.prototype.stopImmediatePropagation;
   const cancel = Event.prototype.preventDefault, apply = Reflect.apply;
@@ -19,4 +20,29 @@
       for (const type of types) if (all[type]) { apply(cancel, event, []); return; }
     }, true);
   }
+
+  const given = new WeakMap(), set = WeakMap.prototype.set, get = WeakMap.prototype.get;
+  const related = Object.getOwnPropertyDescriptor(MouseEvent.prototype, 'relatedTarget').get;
+  const write = Object.getOwnPropertyDescriptor(CharacterData.prototype, 'data').set, stringify = JSON.stringify;
+  const fields = Object.entries(Object.getOwnPropertyDescriptors(ElementInternals.prototype)).filter(([, field]) => field.get);
+  const attach = Object.getOwnPropertyDescriptor(HTMLElement.prototype, 'attachInternals');
+  // A proxy of the native function still prints as native code.
+  const value = new Proxy(attach.value, {apply(native, host, all) {
+    const internals = apply(native, host, all);
+    apply(set, given, [host, internals]);
+    return internals;
+  }});
+  Object.defineProperty(HTMLElement.prototype, 'attachInternals', {...attach, value});
+  addEventListener('PROBE-internals', (event) => {
+    apply(stop, event, []);
+    const internals = apply(get, given, [apply(path, event, [])[0]]);
+    if (!internals) return;
+    const told = {__proto__: null};
+    for (let i = 0; i < fields.length; i++) {
+      let said = null;
+      try { said = apply(fields[i][1].get, internals, []); } catch { /* only of elements that take part in forms */ }
+      if (typeof said === 'string' && said) told[fields[i][0]] = said;
+    }
+    apply(write, apply(related, event, []), [stringify(told)]);
+  }, true);
 })(getEventListeners)

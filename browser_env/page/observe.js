@@ -149,7 +149,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   function addElement(el, role, depth, rect, at, name, value, source) {
     const id = idOf(el);
     if (stamp) el.setAttribute('data-agent-id', String(id));
-    const [shown, why] = visibility(source || el, rect, at);
+    const [shown, why] = el.parentElement?.closest('canvas') ? [distanceOf(rect, at) === 0, ['unclickable']] : visibility(source || el, rect, at);
     const label = labelsIn(el);
     const options = optionsOf(el).map((o) => clip(label(o), LONGEST_LABEL));
     written += name.length + Math.min(value.length, 1000);
@@ -340,6 +340,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
       else addElement(el, shownRole, depth, rect, at, name, value, source);
       if (tag === 'select' || el.list) { optionLines(el, depth + 1, at); return 0; }
       if (tag === 'textarea' || tag === 'input') return 0;
+      if (tag === 'canvas') inCanvas(el, depth + 1, at, rect, inert);
       if (tag === 'canvas' || tag === 'video' || tag === 'audio') return 0;
       scrollLine(el, style, depth + 1, at, rect);
       walk(el, depth + 1, clipped, quiet || role === 'textbox' || value !== '' && name !== '' || saysAll(whole, el, role, source), style.cursor, inert, near, keepsSpace(style));
@@ -380,15 +381,19 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
       // One that lets clicks through is an effect drawn over the page, unless it has a name.
       const name = squeeze(el.getAttribute('aria-label') || el.title);
       if (visible && boxed && (name || style.pointerEvents !== 'none')) lines.push([depth, 'canvas' + (name ? ' ' + quoted(clip(name, 100)) : ''), -1, distanceOf(rect, at)]);
+      if (visible && boxed) inCanvas(el, depth + 1, at, rect, inert);
       return 0;
     }
     scrollLine(el, style, depth, at, rect);
     const mute = !visible && !el.childElementCount;
-    const said = tag === 'label' && el.control && standsItself(el.control) && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
+    const apart = !inline && !block && !contents && text !== '' && el.closest('label') !== null;  // as in the name
+    if (apart) text += ' ';
+    const speaker = tag === 'label' && el.control && (delegateOf(el.control) || el.control);
+    const said = speaker && standsItself(speaker) && nameOf(speaker, roleOf(speaker), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
     if (tag === 'br') words.push('\n');
     if (!mute) walkText(el, depth, clipped, quiet || said, visible, style, inert, near);
     else if (text) text += ' ';
-    if (block) { flush(depth); words.push('\n'); } else if (tag === 'br') text += ' ';
+    if (block) { flush(depth); words.push('\n'); } else if (tag === 'br' || apart) text += ' ';
     return 0;
   }
 
@@ -429,7 +434,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   // Is a label's control an element of its own? An output says its text, and what is not drawn is stood for by its label.
   function standsItself(control) {
     if (getComputedStyle(control).visibility !== 'visible') return false;
-    if (control.localName.includes('-')) return sized(control);
+    if (control.localName.includes('-')) return sized(control) && (control.tabIndex >= 0 || INTERACTIVE_ROLES.has(roleOf(control)) || clicks(control));
     if (!control.matches('button, input:not([type=hidden]), select, textarea')) return false;
     return sized(control) || control.getClientRects().length > 0 && ['checkbox', 'radio', 'file'].includes(control.type);
   }
@@ -439,6 +444,14 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     for (const area of map ? map.querySelectorAll('area[href]') : []) {
       flush(depth);
       if (!inert) addElement(area, roleOf(area), depth, boxOf(area), at, clip(nameOf(area, 'link', true), 300), '', null);
+    }
+  }
+
+  // The controls in a canvas are not drawn, but take keys.
+  function inCanvas(canvas, depth, at, rect, inert) {
+    for (const el of inert ? [] : canvas.querySelectorAll(OWN_CONTROLS + ', [tabindex]')) {
+      const role = roleOf(el);
+      addElement(el, role, depth, rect, at, clip(nameOf(el, role, true), 300), valueOf(el, role), null);
     }
   }
 
@@ -483,6 +496,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     if ((tag === 'audio' || tag === 'video') && el.controls) return true;
     const tabindex = el.hasAttribute('tabindex');
     if (tabindex && el.tabIndex >= 0) return !el.shadowRoot?.delegatesFocus;
+    if (isCell(el, role) && cells++ < MOST_CELLS) return true;
     if (tag === 'body' && DOC.designMode(el.ownerDocument) === 'on') return true;
     if (style.pointerEvents === 'none' || tag === 'body' || tag === 'html' || tag === 'label') return false;
     if (isItem(el) && clicks(parentOf(el))) return true;
@@ -492,9 +506,26 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
       if (el.querySelector('a[href], button, input, select, textarea, [onclick], [role=button], [role=link], [role=tab], [tabindex]')) return false;
       return !delegates(el);
     }
-    if (droppable && drops(el)) return true;
+    if (droppable && drops(el) || revealsMore(el, role)) return true;
     if (hand) return style.cursor !== 'pointer' || !el.querySelector('a[href], button, input, select, textarea');
     return el.draggable && tag !== 'img' && tag !== 'a';
+  }
+
+  // Is it a cell or a header of a grid, whose cells are selected, edited or dropped on? The listener may be anywhere
+  // above. A cell around a control is stood for by that, but for one of a calendar.
+  let cells = 0;
+  function isCell(el, role) {
+    if (role !== 'gridcell' && role !== 'columnheader' && role !== 'rowheader' || !el.closest('[role=grid], [role=treegrid]')) return false;
+    return el.hasAttribute('tabindex') || el.hasAttribute('data-date') || !el.querySelector(OWN_CONTROLS);
+  }
+
+  // Does more of it appear under the pointer? What has a visible control is pointed at by that.
+  function revealsMore(el, role) {
+    const rules = hoverRules(el.ownerDocument), hears = role === 'row' || role === 'listitem';
+    if (!hears && (role !== 'generic' || !rules) || ![...el.querySelectorAll(OWN_CONTROLS)].every((one) => !one.checkVisibility({visibilityProperty: true}))) return false;
+    if (hears && !dispatch(el, new Event(probe + '-hover', CLICK_PROBE))) return true;
+    return rules !== null && el.matches(rules.owners) && rules.all.some(([owner, inside]) => el.matches(owner) &&
+      Array.from(el.querySelectorAll(inside)).some((part) => !part.checkVisibility({visibilityProperty: true}) && (part.matches(OWN_CONTROLS) || part.querySelector(OWN_CONTROLS))));
   }
 
   // Lists listen on behalf of their items, which are clicked or dragged, unless these contain controls of their own.
@@ -623,8 +654,8 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     const out = [];
     for (const win of windows) {
       for (const field of win.refusedFields?.splice(0) || []) {
-        const role = roleOf(field);
-        if (out.length < 5 && field.validationMessage) out.push(`${role} ${quoted(clip(nameOf(field, role, true), 80))}: ${field.validationMessage}${field.title && field.validity.patternMismatch && !field.validationMessage.includes(field.title) ? ' ' + field.title : ''}`);
+        const role = roleOf(field), message = field.validationMessage || internalsOf(field)?.validationMessage;
+        if (out.length < 5 && message) out.push(`${role} ${quoted(clip(nameOf(field, role, true), 80))}: ${message}${field.title && field.validity?.patternMismatch && !message.includes(field.title) ? ' ' + field.title : ''}`);
       }
     }
     return out;
@@ -665,9 +696,45 @@ function hasGenerated(doc) {
 const generatesIn = (rules) => Array.from(rules).some((rule) => /::?(before|after)/.test(rule.selectorText || '') && /["(]/.test(rule.style?.content || '') ||
   rule.cssRules && generatesIn(rule.cssRules) || rule.styleSheet && generatesIn(rule.styleSheet.cssRules));
 
+// What rules such as `tr:hover .actions {display: block}` show only under the pointer: the elements that are pointed at,
+// and for each rule these and what it shows in them; null if there are none. Asked again when there are more rules.
+const hovering = new WeakMap();
+function hoverRules(doc) {
+  const lists = [...DOC.styleSheets(doc), ...DOC.adoptedStyleSheets(doc)].map((sheet) => { try { return sheet.cssRules; } catch { return []; } });
+  const count = lists.reduce((sum, rules) => sum + 1 + rules.length, 0);
+  const known = hovering.get(doc);
+  if (known?.count === count) return known.rules;
+  const all = lists.flatMap((rules) => revealedBy(rules, '')).filter(isSelector);
+  const rules = all.length ? {all, owners: all.map(([owner]) => owner).join()} : null;
+  hovering.set(doc, {count, rules});
+  return rules;
+}
+function revealedBy(rules, around) {
+  const out = [];
+  for (const rule of rules) {
+    const selector = rule.selectorText?.replaceAll('&', `:is(${around})`) || around, style = rule.style;
+    const shows = style && (style.display && style.display !== 'none' || style.visibility === 'visible');
+    for (const part of shows && selector.includes(':hover') ? selector.split(/,(?![^()]*\))/) : []) {
+      const [, shown, group] = /^(.+):is\(:where\((.+)\):hover \*\)$/.exec(part) || [];
+      const [, before, after, inside] = /^(.*):hover([^\s>+~]*)\s*([\s>].*)$/.exec(part.trim()) || [];
+      if (group) out.push([group, shown]);
+      else if (inside) out.push([before + after || '*', ':scope ' + inside]);
+    }
+    if (rule.cssRules) out.push(...revealedBy(rule.cssRules, selector));
+    if (rule.styleSheet) try { out.push(...revealedBy(rule.styleSheet.cssRules, '')); } catch { /* of another origin */ }
+  }
+  return out;
+}
+const nowhere = document.createDocumentFragment();
+function isSelector(pair) {
+  try { return pair.every((one) => nowhere.querySelector(one) === null); } catch { return false; }
+}
+
 // Cursors that say that something can be clicked or taken hold of.
 const HANDS = /^(?:pointer|grab|grabbing|move|all-scroll|(?:col|row|[ns]?[ew]?|n[ew]s[we]|ns|ew)-resize)$/;
 const MOST_LOOKED = 20;
+const MOST_CELLS = 1000;  // of grids, that have ids
+const OWN_CONTROLS = 'a[href]:not([href^="#"]), button, input:not([type=hidden]), select, textarea, [role=button], [role=link], [role=menuitem]';
 const PHRASING = new Set('abbr b bdi bdo cite code data dfn em font i kbd mark q s samp small span strong sub sup time u var wbr'.split(' '));
 const CONTROLS = ['button', 'input', 'select', 'textarea'];
 const SEEN_CONTROLS = new Set(['a', 'area', ...CONTROLS]);

@@ -25,7 +25,7 @@ const TAG_ROLES = {article: 'article', aside: 'complementary', button: 'button',
 const GLOBAL_ARIA = ['aria-label', 'aria-labelledby', 'aria-describedby', 'aria-live', 'aria-controls', 'aria-owns'];
 
 function roleOf(el) {
-  const explicit = attributeOf(el, 'role');
+  const explicit = semantic(el, 'role');
   if (explicit) {
     for (const word of explicit.toLowerCase().split(/\s+/)) {
       // What can be focused or carries global ARIA attributes is not presentational, whatever it says.
