@@ -520,13 +520,18 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   }
 
   // Does more of it appear under the pointer? What has a visible control is pointed at by that.
+  const hovered = new Map();
   function revealsMore(el, role) {
-    const rules = hoverRules(el.ownerDocument), hears = role === 'row' || role === 'listitem';
-    if (!hears && (role !== 'generic' || !rules) || ![...el.querySelectorAll(OWN_CONTROLS)].every((one) => !one.checkVisibility({visibilityProperty: true}))) return false;
-    if (hears && !dispatch(el, new Event(probe + '-hover', CLICK_PROBE))) return true;
-    return rules !== null && el.matches(rules.owners) && rules.all.some(([owner, inside]) => el.matches(owner) &&
-      Array.from(el.querySelectorAll(inside)).some((part) => !part.checkVisibility({visibilityProperty: true}) && (part.matches(OWN_CONTROLS) || part.querySelector(OWN_CONTROLS))));
+    const item = role === 'row' || role === 'listitem', doc = el.ownerDocument;
+    if (!item && role !== 'generic') return false;
+    if (!hovered.has(doc)) hovered.set(doc, hoverRules(doc));
+    const rules = hovered.get(doc), isOwner = rules !== null && el.matches(rules.owners);
+    const hears = item && !dispatch(el, new Event(probe + '-hover', CLICK_PROBE));
+    if (!isOwner && !hears || Array.from(el.querySelectorAll(OWN_CONTROLS)).some(isSeen)) return false;
+    return hears || rules.all.some(([owner, inside]) => el.matches(owner) &&
+      Array.from(el.querySelectorAll(inside)).some((part) => !isSeen(part) && (part.matches(OWN_CONTROLS) || part.querySelector(OWN_CONTROLS))));
   }
+  const isSeen = (el) => el.checkVisibility({visibilityProperty: true});
 
   // Lists listen on behalf of their items, which are clicked or dragged, unless these contain controls of their own.
   function isItem(el) {
@@ -718,7 +723,7 @@ function revealedBy(rules, around) {
       const [, shown, group] = /^(.+):is\(:where\((.+)\):hover \*\)$/.exec(part) || [];
       const [, before, after, inside] = /^(.*):hover([^\s>+~]*)\s*([\s>].*)$/.exec(part.trim()) || [];
       if (group) out.push([group, shown]);
-      else if (inside) out.push([before + after || '*', ':scope ' + inside]);
+      else if (before + after && inside) out.push([before + after, ':scope ' + inside]);
     }
     if (rule.cssRules) out.push(...revealedBy(rule.cssRules, selector));
     if (rule.styleSheet) try { out.push(...revealedBy(rule.styleSheet.cssRules, '')); } catch { /* of another origin */ }
