@@ -511,12 +511,12 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     return el.draggable && tag !== 'img' && tag !== 'a';
   }
 
-  // Is it a cell or a header of a grid, whose cells are selected, edited or dropped on? The listener may be anywhere
-  // above. A cell around a control is stood for by that, but for one of a calendar.
+  // Is it a cell of a grid, which is selected, edited or dropped on, or a header that can be focused or sorts? The
+  // listener may be anywhere above. A cell around a control is stood for by that, but for one of a calendar.
   let cells = 0;
   function isCell(el, role) {
     if (role !== 'gridcell' && role !== 'columnheader' && role !== 'rowheader' || !el.closest('[role=grid], [role=treegrid]')) return false;
-    return el.hasAttribute('tabindex') || el.hasAttribute('data-date') || !el.querySelector(OWN_CONTROLS);
+    return ['tabindex', 'data-date', 'aria-sort'].some((name) => el.hasAttribute(name)) || role === 'gridcell' && !el.querySelector(OWN_CONTROLS);
   }
 
   // Does more of it appear under the pointer? What has a visible control is pointed at by that.

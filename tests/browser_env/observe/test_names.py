@@ -169,7 +169,7 @@ def test_cells_of_a_grid_have_ids(open_page, by_name):
         """<table role=grid><tr role=row><th role=columnheader tabindex=-1 aria-sort=none>Age<tr role=row><td role=gridcell tabindex=-1>Ann
         <td role=gridcell tabindex=-1>Rome<td><button>Edit</button></table>
         <table role=grid><tr role=row><td role=gridcell data-date=19>19<td role=gridcell data-date=20>20</table>
-        <div role=treegrid><div role=row><div role=rowheader>R</div><div role=gridcell></div></div></div><table><tr><td>plain</table><p id=o>none</p>
+        <div role=treegrid><div role=row><div role=rowheader tabindex=-1>R</div><div role=gridcell></div></div></div><table><tr><td>plain</table><p id=o>none</p>
         <script>document.addEventListener('pointerdown', e => { const c = e.target.closest('td, th'); if (c) o.textContent = 'on ' + c.textContent; })</script>"""
     )
     found = {(one["role"], one["name"]) for one in obs["elements"]}
