@@ -66,7 +66,8 @@ COMPOSED: dict[str, str] = {
     "graph": "selfsurf.agents.graph.agent:GraphAgent",
     "roles": "selfsurf.agents.roles.executor:TaskExecutor",
 }
-"""Agents made of an `LLMAgent` and more, by name; the option `policy` names the backend, `transformers` by default."""
+"""Agents made of an `LLMAgent` and more, by name; the option `policy` is a `Policy`, or names the backend,
+`transformers` by default."""
 
 
 def make(name: str, **options: Any) -> Agent:
@@ -114,11 +115,19 @@ def make(name: str, **options: Any) -> Agent:
 
 
 def _composed(name: str, options: dict[str, Any]) -> Agent:
+    from selfsurf.agents.llm_agent import LLMAgent
+
     around: Any = load_class(COMPOSED[name])
-    backend = backend_of(name, {"policy": options.pop("policy", None)})
+    policy = options.pop("policy")
     own = {key: options.pop(key) for key in inspect.signature(around).parameters if key in options}
-    options = {**around.defaults(policy_class(backend), trained=bool(options.get("adapter"))), **options}
-    made: Agent = around(make(backend, **options), **own)
+    kind = policy_class(policy) if isinstance(policy, str) else type(policy)
+    options = {**around.defaults(kind, trained=bool(options.get("adapter"))), **options}
+    if isinstance(policy, str):
+        agent: Any = make(policy, **options)
+    else:  # the defaults have options of policies, too
+        known = inspect.signature(LLMAgent).parameters
+        agent = LLMAgent(policy, **{key: value for key, value in options.items() if key in known})
+    made: Agent = around(agent, **own)
     return made
 
 
@@ -184,7 +193,7 @@ def check_options(name: str, options: Mapping[str, Any], written: Mapping[str, s
 
     backend = backend_of(name, options)
     own = BACKENDS[backend].options if backend in BACKENDS else {}
-    composed = {"policy": backend} if name in COMPOSED else {}
+    composed = {"policy": options.get("policy") or backend} if name in COMPOSED else {}
     given = {key: value for key, value in options.items() if key not in composed}
     return {**checked(f"The agent {name}", takers(name, options), {**own, **given}, written), **composed}
 
@@ -202,14 +211,20 @@ def takers(name: str, options: Mapping[str, Any] | None = None) -> tuple[Callabl
     """
     if name in _SIMPLE:
         return (_SIMPLE[name],)
-    kind = policy_class(backend_of(name, options or {}))
-    if not is_policy(kind):
-        if name in COMPOSED:
-            raise ValueError(f"The agent {name} is made around a policy, and {(options or {})['policy']} is none.")
-        return (kind,)
     from selfsurf.agents.llm_agent import LLMAgent
 
-    return (kind, LLMAgent, *((load_class(COMPOSED[name]),) if name in COMPOSED else ()))
+    policy = (options or {}).get("policy") or ""
+    around = (load_class(COMPOSED[name]),) if name in COMPOSED else ()
+    if around and not isinstance(policy, str):
+        if isinstance(policy, type) or not callable(getattr(policy, "complete", None)):
+            raise ValueError(f"The agent {name} is made around a policy, and {policy!r} is none.")
+        return (*around, LLMAgent)
+    kind = policy_class(backend_of(name, options or {}))
+    if is_policy(kind):
+        return (kind, LLMAgent, *around)
+    if around:
+        raise ValueError(f"The agent {name} is made around a policy, and {policy} is none.")
+    return (kind,)
 
 
 def names() -> tuple[str, ...]:

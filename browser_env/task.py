@@ -27,7 +27,10 @@ COMMIT_PATIENCE = 15.0
 """Seconds for the server of a start page to answer."""
 
 LOAD_PATIENCE = 5.0
-"""Seconds that a start page may take to load; after that, settling takes over and the episode starts regardless."""
+"""Seconds that a start page's document may take; after that, settling takes over and the episode starts regardless."""
+
+PARTS_PATIENCE = 3.0
+"""The same for its pictures and frames, once the document is there."""
 
 ClockKind = Literal["real", "virtual"]
 Ends = Literal["verdict", "finish"]
@@ -172,6 +175,8 @@ class Task:
                 raise EnvError(f"{self.start_url}: the server answered with {answer.status}")
             with contextlib.suppress(TimeoutError):  # a picture or a frame that never arrives: the page is there
                 async with limited(LOAD_PATIENCE):
+                    await page.wait_for_load_state("domcontentloaded", timeout=0)
+                async with limited(PARTS_PATIENCE):
                     await page.wait_for_load_state("load", timeout=0)
         return self.goal or ""
 

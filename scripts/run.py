@@ -37,7 +37,7 @@ from selfsurf.scripts.terminal.caching import cached_line, open_cache
 from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.configuration import absolute
 from selfsurf.scripts.terminal.console import console, show_error
-from selfsurf.scripts.terminal.ending import answer_data, claimed_unjudged, expected, headline, reason_of, why_ended
+from selfsurf.scripts.terminal.ending import answer_data, expected, headline, reason_of, why_ended
 from selfsurf.scripts.terminal.environment import EnvironmentArguments, asking, environment_options
 from selfsurf.scripts.terminal.interrupts import Interrupts
 from selfsurf.scripts.terminal.limits import LimitArguments, Limits
@@ -424,7 +424,7 @@ class _Attempt(Watch):
     def report(self, *, as_json: bool, interrupts: Interrupts, after: Callable[[], dict[str, Any]]) -> int:
         """Print how it ended, do what comes after, and return the exit code: that of an interrupt, if there was one."""
         ended, state = self.result, self.state
-        fine = ended.solved or claimed_unjudged(ended)
+        fine = ended.ending in ("solved", "done")
         error = ended.detail if ended.masked or ended.agent_raised or not self.ended else ""
         result = {
             "outcome": ended.outcome, "reward": ended.reward, "answer": ended.answer, "error": error,

@@ -159,6 +159,11 @@ class Result:
         return self.outcome == Outcome.SOLVED
 
     @property
+    def ending(self) -> str:
+        """The outcome, or `done` where the agent says that it is done and no task judges that."""
+        return "done" if self.outcome == Outcome.STOPPED and self.claimed else self.outcome
+
+    @property
     def masked(self) -> bool:
         """The infrastructure failed it, whatever was tried: it says nothing about the agent."""
         return self.outcome == Outcome.ENV_ERROR

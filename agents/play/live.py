@@ -88,7 +88,7 @@ class Live:
     def close_log(self) -> None:
         """Close the log with what came of the episode."""
         if self.log is not None:
-            self.log.close(self.result.outcome, self.result.detail)
+            self.log.close(self.result.ending, self.result.detail)
 
     def late(self, manner: Manner) -> Over | None:
         """What ends it if it has run out of time, on the account of what took most of it; else None."""

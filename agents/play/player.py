@@ -489,7 +489,7 @@ class Player:
                 score=result.score, **result.totals(),
             )  # fmt: skip
         live.close_log()
-        ended = f"{result.job.env_id} seed {result.job.seed}: {result.outcome} after {result.length} steps"
+        ended = f"{result.job.env_id} seed {result.job.seed}: {result.ending} after {result.length} steps"
         _log.info("%s", redact_known("\n".join(filter(None, (ended, result.detail, result.traceback))).rstrip()))
         self.times.episodes += 1
         self._ended.append((live.ask, result))  # first: what an agent raises loses no result

@@ -14,7 +14,7 @@ from selfsurf.browser_env.act.mouse import PRESSURE
 from selfsurf.browser_env.act.targets import Point, Targets
 from selfsurf.browser_env.actions import Drag
 from selfsurf.browser_env.errors import ActionError, ScriptError
-from selfsurf.browser_env.session.page_script import document_was_replaced
+from selfsurf.browser_env.session.page_script import PageScript, document_was_replaced
 from selfsurf.browser_env.session.tab import Tab
 
 HOLD = 300.0
@@ -22,6 +22,10 @@ HOLD = 300.0
 
 DRAG_STEPS = 5
 """Mouse moves in a drag; pages measure the distance and what is passed on the way."""
+
+DWELL = 150.0
+"""Milliseconds that the mouse stays at the target where the page keeps time: SortableJS looks every 50, Muuri every
+100."""
 
 HANDED_OVER = 1.0
 """Seconds for what is dragged to be handed over, once the page has let a drag begin; it is a millisecond."""
@@ -80,7 +84,9 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
     start = await targets.point(source, press=True)
     way = [targets.on_page(*point) for point in action.via]
     id = None if isinstance(source, tuple) else source
+    page = targets.tab.main if id is None else targets.world(id)
     held = _HeldMouse(targets.tab)
+    await _ask(page, "heedDrag", id=id, last=False)
     await held.press(start)
     try:
         if hold:
@@ -88,13 +94,17 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
         # A few pixels first: browsers and libraries begin a drag at the press, once the mouse has moved a little.
         for x, y in way or [(start[0] + 3, start[1] + 3), (start[0] + 6, start[1] + 6)]:
             await held.move(x, y)
-            if id not in targets.foreign and await _began(targets.tab, id, start):  # other sites' are never handed over
+            ours = id not in targets.foreign  # other sites' are never handed over
+            if ours and await _ask(targets.tab.main, "dragBegan", id=id, x=start[0], y=start[1]):
                 await held.take_over()
+        at_start = await _ask(page, "heedDrag", id=id, last=False)
         end = await targets.point(target)
         (left, top), steps = held.at, range(1, DRAG_STEPS + 1)
         for x, y in [(left + (end[0] - left) * n / DRAG_STEPS, top + (end[1] - top) * n / DRAG_STEPS) for n in steps]:
             await held.move(x, y)
         await held.move(*end)
+        if _reacts_later(at_start, await _ask(page, "heedDrag", id=id, last=True)) and not held.carries_data:
+            await targets.tab.pass_by(DWELL)
     except BaseException:  # not to be awaited: the page may hang
         letting_go = asyncio.ensure_future(held.release(drop=False))
         letting_go.add_done_callback(lambda done: None if done.cancelled() else done.exception())
@@ -102,17 +112,27 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
     await held.release()
 
 
-async def _began(tab: Tab, id: int | None, start: Point) -> bool:
-    """Has the browser made a drag of it? Not if the press has led elsewhere."""
+def _reacts_later(at_start: dict[str, bool] | None, on_the_way: dict[str, bool] | None) -> bool:
+    """Will the page look at the mouse only later: has it started timers at the drag's start, or on the way?
+
+    Timers that go with a rearrangement on the way only follow it up.
+    """
+    if at_start is None or on_the_way is None:
+        return False
+    return at_start["timed"] or (on_the_way["timed"] and not on_the_way["rearranged"])
+
+
+async def _ask(page: PageScript, method: str, **arguments: Any) -> Any:
+    """Return the page's answer about a drag; None where the press has led elsewhere."""
     from playwright.async_api import Error
 
     try:
-        return bool(await tab.call("dragBegan", id=id, x=start[0], y=start[1]))
+        return await page.call(method, **arguments)
     except ScriptError:
-        return False
+        return None
     except Error as error:
         if document_was_replaced(error):
-            return False
+            return None
         raise
 
 
@@ -129,6 +149,11 @@ class _HeldMouse:
         self._dragged: dict[str, Any] | None = None
         self._waited = False
         tab.dragged = asyncio.get_running_loop().create_future()
+
+    @property
+    def carries_data(self) -> bool:
+        """Has the browser made a drag of it, in which the page hears of the mouse only as it moves?"""
+        return self._dragged is not None
 
     async def press(self, at: Point) -> None:
         self.at = at

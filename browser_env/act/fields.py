@@ -29,6 +29,9 @@ LIST_BOUND = 1.0
 CHOICE_BOUND = 0.3
 """Seconds for a list to take in a choice before the next one."""
 
+TAKEN_IN = 150.0
+"""Milliseconds for an editor to take in what is selected: Slate looks every 100."""
+
 PRESSES = 5
 """Times that an option is aimed at while its list moves."""
 
@@ -159,8 +162,15 @@ async def select(targets: Targets, action: Select) -> str:
     _note_reverted(targets, id, answer)
     if "fill" in answer:
         return await _fill(targets, targets.in_frame_of(id, answer["at"]), answer["fill"])
+    if "focused" in answer:
+        await targets.world(id).call("settle", frames=2, bound=CHOICE_BOUND * 1000)
+        answer = await targets.ask("select", id, options=list(action.options))
+        if "focused" in answer:
+            raise ActionError(f"The page took the focus from element {id}; nothing was selected.", "blocked")
     if "marked" in answer:
         await press_chord(targets, "Shift")  # toolbars for what is marked come with a key or the mouse
+        if "editor" in answer:
+            await targets.tab.pass_by(TAKEN_IN)
         return "keyboard"
     way = "dom"
     for _ in range(MOST_OPTIONS):
@@ -169,10 +179,37 @@ async def select(targets: Targets, action: Select) -> str:
         way = await _press_option(targets, id, answer["unselect"])
         answer = await targets.ask("select", id, options=list(action.options))
     if "custom" in answer:
-        for option in action.options:
-            way = await _choose(targets, id, option)
+        way = await _choose_all(targets, id, action.options)
         await _check_chosen(targets, id, action.options)
     return way
+
+
+async def _choose_all(targets: Targets, id: int, options: Sequence[str]) -> str:
+    """Choose options of a custom list one after the other.
+
+    Raises:
+        ActionError: one can't be chosen, or takes the place of another; the message says which are chosen.
+    """
+    way, said = "dom", list[str]()
+    for number, option in enumerate(options):
+        try:
+            way = await _choose(targets, id, option)
+        except ActionError as error:
+            if not number:
+                raise
+            so_far = f"Chosen: {_names(options[:number])}; not chosen: {_names(options[number:])}."
+            raise ActionError(f"{error} {so_far}", error.kind) from None
+        if len(options) > 1:
+            answer = await targets.world(id).call("replaced", id=id, option=option, said=said)
+            said = answer["said"]
+            if answer["lost"]:
+                lost, last = _names(answer["lost"]), _names([option])
+                raise ActionError(f"Element {id} takes one option only: {last} is chosen in the place of {lost}.")
+    return way
+
+
+def _names(options: Sequence[str]) -> str:
+    return ", ".join(quote(clip(one, SHOWN)) for one in options)
 
 
 async def _check_chosen(targets: Targets, id: int, options: Sequence[str]) -> None:
@@ -187,7 +224,7 @@ async def _check_chosen(targets: Targets, id: int, options: Sequence[str]) -> No
     except ActionError:  # the list is gone, or going
         return
     if missing:
-        names = ", ".join(quote(clip(one["option"], SHOWN)) for one in missing)
+        names = _names([one["option"] for one in missing])
         targets.session.note(f"[{id}] does not show {names} as chosen")
 
 
@@ -207,8 +244,8 @@ async def _choose_once(targets: Targets, id: int, option: str) -> str:
     await targets.world(id).call("stilled", bound=CHOICE_BOUND * 1000)  # it may be closing
     found = await targets.ask("optionIn", id, option=option)
     if not found.keys() & {"click", "done"}:
-        if not found["options"]:
-            await click(targets, Click(id=id))
+        if not found["options"] or found["opener"]:
+            await click(targets, Click(id=targets.in_frame_of(id, found["opener"] or id)))
             found = await _once_there(targets, id, option)
         if found.get("shut") and not found["text"]:  # it may have been about to close when it was clicked
             await click(targets, Click(id=id))
@@ -219,8 +256,9 @@ async def _choose_once(targets: Targets, id: int, option: str) -> str:
         if not found.keys() & {"click", "done"} and found["text"]:
             await _fill(targets, targets.in_frame_of(id, found["at"]), option)
             found = await _once_there(targets, id, option)
-    if not found.keys() & {"click", "done"} and found["options"]:
-        found = await _scrolled_to(targets, id, option, found)
+    for begins in (False, True):  # an option that begins with the text is taken where none is just that
+        if not found.keys() & {"click", "done"} and found["options"]:
+            found = await _scrolled_to(targets, id, option, found, begins=begins)
     if "done" in found:
         return "dom"
     if "click" not in found:
@@ -229,19 +267,23 @@ async def _choose_once(targets: Targets, id: int, option: str) -> str:
     return await _press_option(targets, id, found["click"])
 
 
-async def _scrolled_to(targets: Targets, id: int, option: str, found: dict[str, Any]) -> dict[str, Any]:
+async def _scrolled_to(
+    targets: Targets, id: int, option: str, found: dict[str, Any], *, begins: bool
+) -> dict[str, Any]:
     """Scroll a list that draws or loads its options as it is scrolled until one is there; return what chooses it.
 
     A page that shows no others means that all are there by now, or that more are loaded at the list's end.
     """
     shown, to, world = found["options"], "start", targets.world(id)
+    if begins and (found := await targets.ask("optionIn", id, option=option, begins=True)).keys() & {"click", "done"}:
+        return found
     for _ in range(MOST_PAGES):
         if not (await targets.ask("turnList", id, to=to))["moved"]:
             break
         await world.call("settle", frames=2, bound=CHOICE_BOUND * 1000)
         if to == "end":
             await world.call("firstSign", bound=CHOICE_BOUND * 1000)
-        before, found = found, await targets.ask("optionIn", id, option=option)
+        before, found = found, await targets.ask("optionIn", id, option=option, begins=begins)
         if found.keys() & {"click", "done"}:
             return found
         others = any(found[part] != before[part] for part in ("options", "count"))

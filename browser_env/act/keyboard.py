@@ -91,7 +91,7 @@ async def press(targets: Targets, action: Press) -> str:
             raise ActionError(f"Element {id} is covered by {where['covered']}, so it can't take keys.", "blocked")
         await press_at(targets, (where["x"], where["y"]), Click(id=id))
         await targets.check_press(id)
-        answer = await targets.ask("focus", id)
+        answer = await targets.ask("focus", id, clicked=True)
         if not answer["focused"] and "elsewhere" in answer:
             raise ActionError(f"The page moved the focus to {answer['elsewhere']}: the key was not pressed.", "blocked")
     browsers = _OF_THE_BROWSER.get(key_chord(action.key))

@@ -118,7 +118,14 @@ async def scroll(targets: Targets, action: Scroll) -> str:
     await targets.tab.protocol.send("Input.dispatchMouseEvent", wheel)
     await targets.tab.call("settle", frames=5, bound=200)
     if before and await targets.tab.call("scrolledTo", x=point[0], y=point[1]) == before:
-        targets.session.note("nothing scrolled: the end may be reached, or this does not scroll")
+        world = targets.tab.main if id is None else targets.world(id)
+        if await world.call("saysLoading"):
+            why = "the page shows that it is loading more"
+        elif targets.tab.fetching(-1):
+            why = "the end may be reached, or what was requested is still to come"
+        else:
+            why = "the end may be reached, or this does not scroll"
+        targets.session.note(f"nothing scrolled: {why}")
     return "mouse"
 
 

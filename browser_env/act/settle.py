@@ -1,8 +1,9 @@
 """Decides when a page has settled after an action: by events, within bounds, never by sleeping.
 
-Navigations and requests are watched here; the DOM is watched in the page (`page/settle.js`). A page's timers can't be
-seen without patching it. If nothing has happened yet though something should, a running timer is inferred from loading
-indicators and from the page's listeners for this kind of action (`page/loading.js`).
+Navigations and requests are watched here; the DOM is watched in the page (`page/settle.js`), and so are the short
+timers that the action's events set (`page/timers.js`). Workers and sockets can't be seen: if nothing has happened yet
+though something should, their answer is inferred from loading indicators and from the page's listeners for this kind of
+action (`page/loading.js`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from selfsurf.browser_env.actions import Action, Click, Fill, Hover, Press, Type
+from selfsurf.browser_env.actions import Action, Click, Drag, Fill, Hover, Press, Scroll, Select, Type, Upload
 from selfsurf.browser_env.errors import PAGE_CRASHED, EnvError
 from selfsurf.browser_env.session.determinism import DeterministicTab
 from selfsurf.browser_env.session.page_script import PageScript
@@ -28,9 +29,9 @@ FRAME_BOUND = 3.0
 DOCUMENTS = 20
 """Documents in a row after which the next is not waited for: the page goes on loading itself."""
 
-Hint: TypeAlias = Literal["", "enter", "button", "text", "hover"]
+Hint: TypeAlias = Literal["", "enter", "button", "text", "hover", "input"]
 """Actions to which pages may react late: Enter was pressed, a button was clicked, a field's text was changed, the
-mouse was moved over something."""
+mouse was moved over something, another input. Empty for what is done to the browser."""
 
 
 def hint_of(action: Action) -> Hint:
@@ -46,6 +47,8 @@ def hint_of(action: Action) -> Hint:
             return "button"
         case Hover():
             return "hover"
+        case Drag() | Scroll() | Select() | Upload():
+            return "input"
     return ""
 
 
@@ -62,9 +65,10 @@ class Bounds:
     busy: float = 3.0
     """For loading indicators to go (`aria-busy`, spinners, "Loading ..."); a permanent one is waited for once."""
     reaction: float = 1.3
-    """For a first reaction to Enter, if the page listens for it and nothing has happened yet. Buttons and what is
-    hovered, with listeners, announced popups, pictures without a box, and changes of a field with suggestions get two
-    fifths of it."""
+    """For timers of up to 600 ms that the action's events have set, and those that these set, all together; and for a
+    first reaction to Enter, if the page listens for it and nothing has happened yet. Buttons with listeners, popups
+    that are announced or just opening, pictures without a box, and changes of a field with suggestions get two fifths
+    of it."""
     frames: int = 1
     """Frames in a row without a DOM change that count as quiet."""
 
@@ -88,9 +92,12 @@ class Settling:
         self.bounds = bounds
         self.since = since
         self._hint: Hint = hint
+        self._timers_left = bounds.reaction if hint and not isinstance(tab, DeterministicTab) else 0.0
+        """Seconds for which timers are still waited for, by the page's clock."""
         self._documents = tab.documents
         self._passed = False
         self._announced = False
+        self._opened = False
         start = time.monotonic()
         self._load_end = start + bounds.load
         self._network_end = start + bounds.network
@@ -122,14 +129,16 @@ class Settling:
         parsed = self.tab.parsed_at
         if self._reloads():
             return 0.0
-        return (
-            self._load_end
-            if parsed is None
-            else min(self._load_end, max(parsed + self.bounds.network, self._network_end))
-        )
+        if parsed is None:
+            return self._load_end
+        return min(self._load_end, max(parsed + self.bounds.network, self._parts_end()))
 
     def _fetch_until(self) -> float:
-        return 0.0 if self._reloads() else self._network_end
+        return 0.0 if self._reloads() else self._parts_end()
+
+    def _parts_end(self) -> float:
+        """Return until when requests are waited for: whoever opened the page may have waited for them already."""
+        return min(self._network_end, self.tab.begun_at + self.bounds.network)
 
     def _reloads(self) -> bool:
         """Does the page load itself again and again?"""
@@ -177,12 +186,18 @@ class Settling:
 
         Args:
             raw: the pass: `busy`, does the page show that it is loading; `coming`, are pictures to come that have no
-                box yet; `announced`, is a popup to come; `stirred`, has it changed since the action; `due`, to which
-                actions the focused element may react late.
+                box yet; `opening`, do elements take no pointer because they are just opening; `owed`, are timers of the
+                action pending; `announced`, is a popup to come; `stirred`, has it changed since the action; `due`, to
+                which actions the focused element may react late.
         """
         page = self.tab.main
         if raw["coming"]:
             await page.call("picturesCame", bound=self.bounds.reaction * 400)
+            self._quiet_end = time.monotonic() + self.bounds.quiet
+            return True
+        if raw["opening"] and not self._opened and self.tab.scripted:
+            self._opened = True
+            await page.call("opened", bound=self.bounds.reaction * 400)
             self._quiet_end = time.monotonic() + self.bounds.quiet
             return True
         if self._frame is not None and not raw["busy"]:
@@ -191,6 +206,12 @@ class Settling:
                     page, raw = self._frame, await self._frame.call("signs")
             except Exception:  # the frame hangs or is gone; what it has to say is not waited for
                 self._frame = None
+        if raw["owed"] and self._timers_left > 0:
+            began = self.tab.seconds
+            await page.call("timersRan", bound=self._timers_left * 1000)
+            self._timers_left -= self.tab.seconds - began
+            self._quiet_end = time.monotonic() + self.bounds.quiet
+            return True
         left = self._busy_end - time.monotonic()
         if raw["busy"] and left > 0:
             await page.call("loaded", bound=left * 1000)

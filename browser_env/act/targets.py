@@ -76,14 +76,15 @@ class Targets:
             self.foreign.pop(other, None)
         return other
 
-    async def locate(self, id: int, *, hover: bool = False, drop: bool = False) -> dict[str, Any]:
+    async def locate(self, id: int, *, hover: bool = False, drop: bool = False, words: bool = True) -> dict[str, Any]:
         """Return where the mouse reaches an element: `x`, `y` in the top frame, and what it is `covered` by, if it is.
 
         The element is scrolled into view if needed. Unless it is only pointed at, a press follows, which is stopped if
-        it reaches something else (`Session.missed`). What is dropped on need not take the mouse.
+        it reaches something else (`Session.missed`). What is dropped on need not take the mouse. Items are reached at
+        their words, or in the middle.
         """
         press = 0 if hover else self.session.aim()
-        where = await self.ask("locate", id, hover=hover, press=press, drop=drop)
+        where = await self.ask("locate", id, hover=hover, press=press, drop=drop, words=words)
         if id not in self.foreign:
             return where
         return await self._out_of_frame(self.foreign[id], where, press)
@@ -138,7 +139,7 @@ class Targets:
         """
         if isinstance(target, tuple):
             return self.on_page(float(target[0]), float(target[1]))
-        where = await self.locate(target, hover=not press, drop=not press)
+        where = await self.locate(target, hover=not press, drop=not press, words=False)
         if press and "covered" in where:
             raise ActionError(
                 f"Element {target} is covered by {where['covered']}; the mouse can't take hold of it.", "blocked"

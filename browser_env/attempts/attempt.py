@@ -55,6 +55,8 @@ class Evidence:
     """Which parts were cut or left out, and why, a sentence each."""
     status: int | None = None
     """HTTP status of the page that the attempt has led to, where it is an error."""
+    values: tuple[str, ...] = ()
+    """What the fields of the page hold: masked wherever it turns up, and not written itself; on failure only."""
 
 
 class AttemptLog(Protocol):
@@ -79,6 +81,6 @@ class AttemptLog(Protocol):
         """The request is over: write the summary.
 
         Args:
-            decision: what came of it, in the words of `browser_env.outcome`.
+            decision: what came of it, in the words of `browser_env.outcome`; `done` where only the agent says so.
             reason: why, where the attempts don't say.
         """

@@ -155,9 +155,10 @@ class FileLog:
             more["status"] = evidence.status
         if failure is not None:
             more |= {"reason": failure.message, "errorType": failure.type, "retryable": failure.retryable}
-        given, now = _copy(attempt.arguments), time.time()
+        given, now, values = _copy(attempt.arguments), time.time(), evidence.values
 
         def write_line() -> None:
+            self._redactor.learn(values)
             self._redactor.learn_from(*parts.values())
             self._redactor.learn_arguments(given)
             self._write(attempt, given, outcome, now, duration_ms, **more)

@@ -18,12 +18,51 @@ function barred(el) {
   return null;
 }
 
-function points(el) {
+// Points of an element at which it may be reached, its middle first; with `words`, those of an item before that.
+function points(el, words) {
   const rect = boxOf(el);
   const out = [[rect.left + rect.width / 2, rect.top + rect.height / 2]];
+  const own = words && ITEMS.has(roleOf(el)) ? wordsOf(el) : null;
+  if (own && firstIn(el, ITEMS_WITHIN)) return [own];
+  if (own && !isAtWords(el, ...out[0])) out.unshift(own);
   for (const r of Array.from(el.getClientRects()).slice(0, 4)) out.push([r.left + r.width / 2, r.top + r.height / 2]);
   for (const [fx, fy] of [[0.25, 0.25], [0.75, 0.25], [0.25, 0.75], [0.75, 0.75], [0.5, 0.1], [0.5, 0.9]]) out.push([rect.left + rect.width * fx, rect.top + rect.height * fy]);
   return out;
+}
+
+// Items that may be wider than their words, which alone may react, or have further items inside.
+const ITEMS = new Set(['listitem', 'menuitem', 'menuitemcheckbox', 'menuitemradio', 'option', 'treeitem']);
+
+const ITEMS_WITHIN = ['li', ...Array.from(ITEMS, (role) => `[role=${role}]`)].join(', ');
+
+// The middle of an item's first own words: those that are in no control and no other item inside; null if it has none.
+function wordsOf(item) {
+  const isOwn = (node) => {
+    let up = parentOf(node);
+    while (up && up !== item && !INTERACTIVE_ROLES.has(roleOf(up)) && !ITEMS.has(roleOf(up))) up = parentOf(up);
+    return up === item;
+  };
+  const walker = walkerOf(document, item, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const [rect] = squeeze(node.data) && isOwn(node) ? boxesOf(node) : [], within = rectOf(parentOf(node));
+    const left = Math.max(rect?.left, within.left), right = Math.min(rect?.right, within.right);  // it may be cut
+    if (right - left > 1) return [(left + right) / 2, rect.top + rect.height / 2];
+  }
+  return null;
+}
+
+function boxesOf(text) {
+  const range = DOC.createRange(text.ownerDocument);
+  range.selectNodeContents(text);
+  return Array.from(range.getClientRects()).filter(({width, height}) => width && height);
+}
+
+// Are words of an item, or a picture in it, at this point, and not only its background?
+function isAtWords(item, x, y) {
+  const hit = deepest(item.ownerDocument, x, y);
+  if (!hit || !isInside(hit, item)) return false;
+  if (!hit.firstChild && hit !== item) return true;
+  return Array.from(hit.childNodes).some((node) => node.nodeType === 3 && boxesOf(node).some((box) => x >= box.left && x <= box.right && y >= box.top && y <= box.bottom));
 }
 
 const sized = (el) => { const rect = boxOf(el); return rect.width > 0 && rect.height > 0; };
@@ -43,8 +82,8 @@ function bring(el, block) {
 }
 
 // A point of `target` at which a click reaches `el` (itself, or its label's control), or null.
-function pointOf(target, el) {
-  for (const [x, y] of points(target)) {
+function pointOf(target, el, words) {
+  for (const [x, y] of points(target, words)) {
     if (reachedAt(target, el, x, y)) return [x, y];
   }
   return null;
@@ -52,17 +91,7 @@ function pointOf(target, el) {
 const reachedAt = (target, el, x, y) => hits(target, x, y) === true && (target === el || !linkAt(target, x, y));
 
 // Such a point where none of the usual ones is free: a strip of a button beside what lies on it.
-const GRID = 12;
-function freePart(target, el) {
-  const {left, top, width, height} = boxOf(target);
-  for (let row = 0.5; row < GRID; row++) {
-    for (let column = 0.5; column < GRID; column++) {
-      const at = [left + width * column / GRID, top + height * row / GRID];
-      if (reachedAt(target, el, ...at)) return at;
-    }
-  }
-  return null;
-}
+const freePart = (target, el) => gridOf(target).find(([x, y]) => reachedAt(target, el, x, y)) || null;
 
 // What takes the mouse for an element that lets it through: something around it that reacts to clicks, or null.
 function carrier(el, x, y) {
@@ -110,8 +139,8 @@ function inView(el) {
 
 // Where the mouse reaches the element, in coordinates of this document's viewport.
 // `press`: the number of the press that follows, which is watched over; 0 for none.
-// `drop`: the target of a drag, which need not take the mouse while something is held over it.
-function locate({id, hover, press, drop}) {
+// `drop`: the target of a drag, which need not take the mouse while something is held over it. `words`: as in points.
+function locate({id, hover, press, drop, words}) {
   letGo();
   const {el, error} = find(id);
   if (error) return {error};
@@ -123,7 +152,7 @@ function locate({id, hover, press, drop}) {
   if (!targets.length) return {error: 'hidden'};
   let scrolled = false;
   for (const target of targets) {
-    let at = inView(target) ? pointOf(target, el) : null;
+    let at = inView(target) ? pointOf(target, el, words) : null;
     for (const block of ['center', 'start', 'end', 'nearest']) {  // a bar that is fixed there may cover one of them
       if (at) break;
       const before = boxOf(target);
@@ -131,7 +160,7 @@ function locate({id, hover, press, drop}) {
       const after = boxOf(target);
       const moved = before.top !== after.top || before.left !== after.left;
       scrolled = scrolled || moved;
-      at = moved || block === 'center' ? pointOf(target, el) : null;
+      at = moved || block === 'center' ? pointOf(target, el, words) : null;
     }
     if (!at && scrolled) bring(target, 'center');
     at ||= freePart(target, el) || freeBand(target, el);
@@ -297,7 +326,9 @@ function setValue(el, text) {
 const OBJECTIONS = ['rangeUnderflow', 'rangeOverflow', 'stepMismatch', 'patternMismatch', 'typeMismatch', 'tooShort', 'badInput'];
 const unaccepted = (el) => el.validity && OBJECTIONS.some((one) => el.validity[one]) ? {objection: el.validationMessage + (el.validity.patternMismatch && el.title && !el.validationMessage.includes(el.title) ? ' ' + el.title : '')} : {};
 
-const rows = (text) => text.replace(/[\u200b\ufeff]/g, '').replace(/\u00a0/g, ' ').split(/\r?\n/).map((row) => row.trimEnd()).filter(Boolean).join('\n');
+// Characters without a width that editors put beside the caret or in empty lines.
+const FILLERS = /[\u200b\u2060\ufeff]/g;
+const rows = (text) => text.replace(FILLERS, '').replace(/\u00a0/g, ' ').split(/\r?\n/).map((row) => row.trimEnd()).filter(Boolean).join('\n');
 
 // What stands in an editor after `text` was written into it: `shown` if that is another text.
 function written({id, text}) {
@@ -486,8 +517,7 @@ function shownOptions(el) {
     const found = of(list);
     if (found.length) return found;
   }
-  const opened = acted?.el === el && shownPopups(el.ownerDocument) > acted.popups;  // some don't say so
-  if (el.getAttribute('aria-expanded') === 'false' && !opened) return [];
+  if (isShut(el)) return [];
   const open = everywhere(el.ownerDocument, '[role=listbox]').filter((list) => list !== el && drawn(list)).map(of).filter((found) => found.length);
   return open.length === 1 ? open[0] : [];
 }
@@ -510,6 +540,12 @@ function optionMeant(found, wanted, textOf, valueOfOption) {
     if (all.length) return all;
   }
   return [];
+}
+
+// The options that begin with these whole words, where none is just these.
+function beginningWith(found, wanted, textOf) {
+  const text = squeeze(wanted).toLowerCase();
+  return text ? found.filter((o) => textOf(o).toLowerCase().startsWith(text) && !/^[\p{L}\p{N}]/u.test(textOf(o).slice(text.length))) : [];
 }
 
 // Do the options of a list that doesn't say so look as if several can be chosen?
@@ -536,10 +572,11 @@ function select({id, options, number}) {
   }
   if (optionsOf(el).length) {
     if (options.length > 1) return {error: 'single'};
-    const [meant] = optionMeant(optionsOf(el), options[0], textOfOption, (o) => o.value);
-    return meant ? {fill: meant.value, at: idOf(el)} : {error: 'option', option: options[0], options: optionsOf(el).slice(0, 20).map(textOfOption)};
+    const exact = optionMeant(optionsOf(el), options[0], textOfOption, (o) => o.value);
+    const [meant, other] = exact.length ? exact.slice(0, 1) : beginningWith(optionsOf(el), options[0], textOfOption);
+    return meant && !other ? {fill: meant.value, at: idOf(el)} : {error: 'option', option: options[0], options: optionsOf(el).slice(0, 20).map(textOfOption)};
   }
-  const shown = shownOptions(el);
+  const shown = isShut(el) ? [] : shownOptions(el);
   const multiple = shown.some((option) => option.closest('[aria-multiselectable=true]')) || ariaOf(el, 'multiselectable');
   if (shown.length && options.length > 1 && !multiple) {
     if (!takesSeveral(shown)) return {error: 'several', options: options.map((option) => optionMeant(shown, option, optionText, (o) => o.dataset.value)[0]).filter(Boolean).map((o) => `[${idOf(o)}]`)};
@@ -549,25 +586,32 @@ function select({id, options, number}) {
   return unwanted ? {unselect: idOf(unwanted)} : {custom: true};
 }
 
+// Does a list say that it is closed? Options in it are what is chosen.
+const isShut = (el) => el.getAttribute('aria-expanded') === 'false' && !hasOpened(el);
+
 // What chooses one option of a custom list: `click`, or `done` if it is chosen. Else `options` are those that are shown, and
-// `text` says whether the list can be searched by typing.
-function optionIn({id, option}) {
+// `text` says whether the list can be searched by typing, and `opener` opens it if it is closed and they are those chosen before.
+// With `begins`, an option may begin with the text.
+function optionIn({id, option, begins}) {
   const {el: named, error} = find(id);
   if (error) return {error};
   const el = listFor(named);
   const shown = shownOptions(el);
-  const fitting = optionMeant(shown, option, optionText, (o) => o.dataset.value);
+  const exact = optionMeant(shown, option, optionText, (o) => o.dataset.value);
+  const fitting = exact.length || !begins ? exact : beginningWith(shown, option, optionText);
   const [meant] = fitting;
-  if (fitting.length > 1 && !fitting.some((o) => o !== meant && isInside(o, meant))) return {error: 'alike', option, options: fitting.slice(0, 20).map((o) => `[${idOf(o)}]`)};
+  if (fitting.length > 1 && !fitting.some((o) => o !== meant && isInside(o, meant))) {
+    return {error: 'alike', option, options: fitting.slice(0, 20).map((o) => exact.length ? `[${idOf(o)}]` : `[${idOf(o)}] ${quoted(optionText(o))}`)};
+  }
   if (meant) {
     if (disabled(meant)) return {error: 'disabledOption', option};
     const multiple = meant.closest('[aria-multiselectable=true]') !== null;
-    return multiple && ariaOf(meant, 'selected') ? {done: true} : {click: idOf(meant)};
+    return (multiple || isShut(el)) && ariaOf(meant, 'selected') ? {done: true} : {click: idOf(meant)};
   }
   const field = textField(el) ? el : fieldOf(el);
   const line = lineThatSays(el, squeeze(option));
   if (line) return {click: idOf(line)};
-  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), count: shown.length, text: textField(field) && !field.readOnly, at: idOf(field), shut: !shown.length && el.getAttribute('aria-expanded') === 'false'};
+  return {kind: roleOf(el), options: shown.slice(0, 20).map(optionText), count: shown.length, text: textField(field) && !field.readOnly, at: idOf(field), shut: !shown.length && el.getAttribute('aria-expanded') === 'false', opener: shown.length && isShut(el) ? idOf(textField(field) && drawn(field) ? field : el) : null};
 }
 
 // Which of these options a list that is still shown does not show as chosen, though it shows that of options.
@@ -578,8 +622,26 @@ function notChosen({id, options}) {
   const said = el && textField(el) ? el.value : '';  // in a list of suggestions, what is selected is what is pointed at
   const isChosen = (o) => ['selected', 'checked'].some((state) => ariaOf(o, state)) || said !== '' && squeeze(said).includes(optionText(o));
   if (!shown.some((o) => o.hasAttribute('aria-selected') || o.hasAttribute('aria-checked'))) return {missing: []};
-  const meant = options.map((option) => [option, optionMeant(shown, option, optionText, (o) => o.dataset.value)[0]]);
+  const meant = options.map((option) => [option, (optionMeant(shown, option, optionText, (o) => o.dataset.value).concat(beginningWith(shown, option, optionText)))[0]]);
   return {missing: meant.filter(([, o]) => o && !isChosen(o)).map(([option, o]) => ({option, id: idOf(o)}))};
+}
+
+// Which of the options that were chosen before does the last one stand in the place of? What is around the list has `said` them,
+// and says the last one now.
+const AROUND = 4;
+function replaced({id, option, said}) {
+  const {el} = find(id), list = el && listFor(el);
+  if (!list || shownOptions(list).some((o) => o.closest('[aria-multiselectable=true]'))) return {said: [], lost: []};
+  let box = list;
+  for (let up = 0; up < AROUND && parentAcross(box) !== DOC.body(list.ownerDocument); up++) box = parentAcross(box) || box;
+  const isOffered = (o) => o && !ariaOf(o, 'selected');
+  const texts = Array.from(allIn(box, 'input'), (field) => field.value), walker = walkerOf(document, box, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const holder = parentOf(node);
+    if (holder && isVisible(holder) && !isOffered(closestTo(holder, 'option, [role=option]'))) texts.push(node.data);
+  }
+  const says = (wanted) => asWords(literal(squeeze(wanted))).test(squeeze(texts.join(' ')));
+  return {said: [...said, option].filter(says), lost: says(option) ? said.filter((one) => !says(one)) : []};
 }
 
 // Scrolls a custom list to its `start` or `end`, or by a page; returns whether there is more of it.
@@ -607,9 +669,10 @@ function selectNative(el, options) {
   const wanted = [];
   for (const option of options) {
     const meant = optionMeant(all, option, label, (o) => o.value);
-    const alike = meant.length ? meant : all.filter((o) => textOfOption(o) === squeeze(option));
-    if (!alike.length) return {error: 'option', option, options: all.slice(0, 20).map(label)};
-    if (!meant.length && alike.length > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map(label)};
+    const named = all.filter((o) => textOfOption(o) === squeeze(option));
+    const alike = [meant, named, beginningWith(all, option, label)].find((some) => some.length);
+    if (!alike) return {error: 'option', option, options: all.slice(0, 20).map(label)};
+    if (alike !== meant && alike.length > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map(label)};
     if (new Set(alike.map((o) => o.value)).size > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map((o) => o.value)};
     const [match] = alike;
     if (match.disabled || groupOf(match)?.disabled) return {error: 'disabledOption', option};
@@ -623,20 +686,26 @@ function selectNative(el, options) {
   return {done: true, ...revertedFrom(el, wanted.map((option) => option.value))};
 }
 
-// Selects a text in a field or editor, as one does with the mouse to copy or format it, preferring whole words.
+const literal = (text) => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
+const asWords = (pattern) => new RegExp(`(?<![\\p{L}\\p{N}])${pattern}(?![\\p{L}\\p{N}])`, 'u');
+
+// Selects a text in a field or editor, as one does with the mouse to copy or format it, preferring whole words. An editor
+// without the focus is only `focused`: it takes that in before a selection.
 function mark(el, text) {
   const field = typeof el.value === 'string';
   const parts = [];
   if (!field) for (let walker = document.createTreeWalker(el, NodeFilter.SHOW_TEXT); walker.nextNode();) parts.push(walker.currentNode);
   const all = field ? el.value : parts.map((node) => node.data).join('');
-  const words = new RegExp(`(?<![\\p{L}\\p{N}])${text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}(?![\\p{L}\\p{N}])`, 'u');
-  const whole = all.search(words);
-  const start = whole < 0 ? all.indexOf(text) : whole;
-  if (start < 0 || !text) return {error: 'noText', text};
+  const pattern = Array.from(text, (one) => one === ' ' ? '[ \\u00a0]' : literal(one)).join(FILLERS.source + '*');
+  const found = asWords(pattern).exec(all) || new RegExp(pattern, 'u').exec(all);
+  if (!found || !text) return {error: 'noText', text};
+  const start = found.index, end = start + found[0].length;
   show(el);
+  const focuses = !holdsFocus(el);
   el.focus();
+  if (focuses && !field) return {focused: true};
   if (field) {
-    try { el.setSelectionRange(start, start + text.length); } catch { return {error: 'kind', kind: `field of type ${el.type}`}; }
+    try { el.setSelectionRange(start, end); } catch { return {error: 'kind', kind: `field of type ${el.type}`}; }
     return {marked: true};
   }
   const place = (offset, last) => {
@@ -646,8 +715,8 @@ function mark(el, text) {
     }
     return [el, el.childNodes.length];
   };
-  DOC.getSelection(el.ownerDocument).setBaseAndExtent(...place(start, false), ...place(start + text.length, true));
-  return {marked: true};
+  DOC.getSelection(el.ownerDocument).setBaseAndExtent(...place(start, false), ...place(end, true));
+  return {marked: true, editor: true};
 }
 
 // The file input that an element is, labels or contains, if there is one.
@@ -691,14 +760,27 @@ function clearFiles({id}) {
   return {};
 }
 
-function focus({id}) {
+// What holds items, and may have the focus in their place.
+const CONTAINERS = new Set(['combobox', 'grid', 'listbox', 'menu', 'menubar', 'radiogroup', 'tablist', 'tree', 'treegrid']);
+
+// Has the focus what stands for an item: something that names it as its active one or, if that was `clicked`, what holds it?
+function isHeldBy(el, focused, clicked) {
+  if (byIdRef(focused, 'aria-activedescendant').some((active) => isInside(active, el))) return true;
+  return clicked && CONTAINERS.has(roleOf(focused)) && [focused, ...byIdRef(focused, 'aria-controls'), ...byIdRef(focused, 'aria-owns')].some((list) => isInside(el, list));
+}
+
+// Focuses an element for a key. `clicked`: it has been clicked for that.
+function focus({id, clicked}) {
   const {el, error} = find(id);
   if (error) return {error};
   const bar = barred(el);
   if (bar) return {error: bar};
   if (disabled(el)) return {error: 'disabled'};
   show(el);
-  const has = () => isInside(focusedElement() || DOC.documentElement(document), el);
+  const has = () => {
+    const focused = focusedElement() || DOC.documentElement(document);
+    return isInside(focused, el) || isHeldBy(el, focused, clicked);
+  };
   if (!has()) (el.localName === 'label' && el.control ? el.control : el).focus();
   const focused = focusedElement();
   const elsewhere = focused && focused !== DOC.body(focused.ownerDocument) ? {elsewhere: holderName(focused)} : {};
@@ -741,12 +823,14 @@ function scroll({id, dx, dy}) {
     const {el, error} = find(id);
     if (error) return {error};
     if (!drawn(el)) return {error: 'hidden'};
+    noteScrolled(el.ownerDocument);
     if (!dx && !dy) { bring(el, 'center'); return {moved: true}; }
     target = scrollableAt(el) || DOC.scrollingElement(el.ownerDocument);
   } else {
     const root = DOC.scrollingElement(document);
     target = root && viewportScrolls(root) ? root : scrollableAt(deepest(document, innerWidth / 2, innerHeight / 2));
     if (!target) return {moved: false};
+    noteScrolled(target.ownerDocument);
   }
   const before = target.scrollLeft + ',' + target.scrollTop;
   target.scrollBy({left: dx, top: dy, behavior: 'instant'});
@@ -761,4 +845,14 @@ function scrolledTo({x, y}) {
   const offsets = [];
   for (let node = at; node; node = parentAcross(node)) offsets.push(node.scrollLeft, node.scrollTop);
   return edition() + offsets.filter(Boolean);
+}
+
+// Is there a loading indicator in view, or a text that says so?
+function saysLoading() {
+  if (candidates().some(isLoading)) return true;
+  for (const root of roots()) {
+    const walker = walkerOf(document, root, NodeFilter.SHOW_TEXT);
+    for (let node; (node = walker.nextNode());) if (SAYS_LOADING.test(node.data) && parentOf(node) && isLoading(parentOf(node))) return true;
+  }
+  return false;
 }

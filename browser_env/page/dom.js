@@ -7,7 +7,7 @@ const DOC = {};
 for (const name of ['documentElement', 'scrollingElement', 'activeElement', 'links', 'URL', 'title', 'designMode', 'body', 'defaultView', 'styleSheets', 'adoptedStyleSheets']) {
   DOC[name] = getter(Document.prototype, name);
 }
-for (const name of ['elementFromPoint', 'querySelectorAll', 'getElementsByTagName', 'createRange', 'getSelection', 'hasFocus', 'getAnimations']) {
+for (const name of ['elementFromPoint', 'elementsFromPoint', 'querySelectorAll', 'getElementsByTagName', 'createRange', 'getSelection', 'hasFocus', 'getAnimations']) {
   DOC[name] = method(Document.prototype, name);
 }
 const typeOf = getter(Node.prototype, 'nodeType');

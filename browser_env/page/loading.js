@@ -82,20 +82,18 @@ const OFFERING = /search|query|complete|typeahead|suggest|filter/i;
 // To which actions the focused element may react late, judged by its kind: Enter, a click, a change of its text.
 function due() {
   const el = focusedElement();
-  const hovered = acted?.hovered && acted.el.isConnected ? ['hover'] : [];
-  if (!el || el === DOC.body(documentOf(el)) || /^i?frame$/.test(el.localName)) return hovered;
+  if (!el || el === DOC.body(documentOf(el)) || /^i?frame$/.test(el.localName)) return [];
   const long = el.localName === 'textarea' || el.isContentEditable;
-  const out = long ? hovered : ['enter', ...hovered];
+  const out = long ? [] : ['enter'];
   if (matchesOf(el, 'button, [type=submit], [type=button], [role=button]')) out.push('button');
   const words = [el.id, el.name, el.className, el.placeholder, el.ariaLabel].join(' ');
   if ((long || textField(el)) && (el.matches(OFFERS) || OFFERING.test(words))) out.push('text');
   return out;
 }
 
-// Does the page listen for this kind of action (`due`) at the focused element, at what the mouse was moved over, or at an
-// ancestor?
+// Does the page listen for this kind of action (`due`) at the focused element, or at an ancestor?
 function reacts({hint}) {
-  const el = hint === 'hover' ? acted?.el : focusedElement();
+  const el = focusedElement();
   if (!el) return false;
   if (anyClosed && hidden.has(treeOf(el))) return true;  // which can't be known there
   const asks = (target) => !dispatch(target, new Event(`${probe}-${hint}`, CLICK_PROBE));
@@ -109,8 +107,17 @@ function signs() {
   counted();
   const changed = mutations !== mutationsSeen, stirred = telling !== tellingSeen;
   see();
-  return {stirred, busy: changed && loadingNow().length > 0, due: due(), announced: announced()};
+  return {stirred, busy: changed && loadingNow().length > 0, due: due(), announced: announced(), owed: owed()};
 }
+
+// Are timers pending that the step's input has set (timers.js)?
+function owed() {
+  const windows = roots().filter((root) => typeOf(root) === 9).map(DOC.defaultView).filter(Boolean);
+  return windows.filter((win) => !dispatch(win, new Event(`${probe}-timers`, CLICK_PROBE))).length > 0;
+}
+
+// Waits for these, and for those that they set.
+const timersRan = ({bound}) => until(() => !owed(), bound, 10);
 
 const POPUPS = '[role=menu], [role=listbox], [role=dialog], [role=tree], [role=grid], [role=tooltip], dialog[open], [popover]';
 const shownPopups = (doc) => Array.from(DOC.querySelectorAll(doc, POPUPS)).filter((el) => sized(el) && isVisible(el, {visibilityProperty: true})).length;
@@ -164,14 +171,14 @@ async function stilled({bound}) {
 }
 
 // Resolves when `done` returns true, or after `bound` milliseconds. `done` is called whenever the DOM changes and every
-// 50 milliseconds, since style sheets can hide things without a change of the DOM.
-function until(done, bound) {
+// few milliseconds, since style sheets can hide things without a change of the DOM.
+function until(done, bound, every = 50) {
   return new Promise((resolve) => {
     const finish = (answer) => { observer.disconnect(); clearInterval(timer); clearTimeout(end); resolve(answer); };
     const ask = (records) => { if (done(records)) finish(true); };
     const observer = new MutationObserver(ask);
     for (const root of roots()) observer.observe(root, CHANGES);
-    const timer = setInterval(ask, 50, []);
+    const timer = setInterval(ask, every, []);
     const end = setTimeout(finish, bound, false);
   });
 }
@@ -214,4 +221,40 @@ async function picturesCame({bound}) {
   for (const el of some) arrived.add(el);
   const all = Promise.allSettled(some.map((el) => (pictures.get(el) || el).decode()));
   await Promise.race([all, new Promise((resolve) => setTimeout(resolve, bound))]);
+}
+
+// Elements in the last pass that a person could use if they took the pointer.
+let mouseless = [];
+const OPENING = 500, CAUGHT = 100;  // milliseconds: of the longest opening that is waited for; for a script to end it
+const FIRST_FRAMES = 2;  // in which a transition of something new begins
+
+// The element and those around it, as far as they take no pointer.
+function withoutPointer(el) {
+  const out = [];
+  for (let node = el; node?.isConnected && getComputedStyle(node).pointerEvents === 'none'; node = parentAcross(node)) out.push(node);
+  return out;
+}
+
+// Milliseconds until the animations of such elements end; 0 if there are none, or only such as are no opening.
+function opensIn(elements) {
+  const animations = elements.flatMap((el) => animationsOf(el)).filter((one) => one.playState === 'running');
+  const left = animations.map((one) => one.effect?.getComputedTiming().endTime - one.currentTime);
+  return Math.max(0, ...left.filter((ms) => ms > 0 && ms < OPENING));
+}
+
+// Is it being opened, or about to be? Those that have stayed without the pointer are not waited for again.
+function isOpening(el) {
+  if (outlived.has(el) || disabled(el)) return false;
+  const elements = withoutPointer(el);
+  return opensIn(elements) > 0 || elements.some((node) => /[1-9]/.test(getComputedStyle(node).transitionDuration));
+}
+
+// Waits until what opens, or closes, has done so.
+async function opened({bound}) {
+  const opening = mouseless.filter(isOpening);
+  const held = () => opening.map(withoutPointer).filter((elements) => elements.length);
+  let left = 0;
+  for (let frame = 0; !(left = opensIn(held().flat())) && frame < FIRST_FRAMES; frame++) await framed();
+  if (left) await until(() => !held().length, Math.min(bound, left + CAUGHT));
+  for (const [el] of held()) outlived.add(el);
 }

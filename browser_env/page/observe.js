@@ -17,6 +17,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   purge();
   suspects = [];
   arriving = [];
+  mouseless = [];
   plain = new Set();
   faults = [];
   const [originX, originY, originSX, originSY] = origin || [0, 0, 1, 1];
@@ -122,8 +123,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     text += note;
   }
 
-  // How many that seem to be covered were looked at closely.
-  let looked = 0;
+  const isFree = covers();
 
   // Is it in view? And its state: `clipped` by something that does not scroll, `unclickable`, or `covered` and by what.
   function visibility(el, rect, at) {
@@ -134,15 +134,17 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
       if (rect.width && rect.height && c && at.hard && (rect.left >= c[2] || rect.right <= c[0] || rect.top >= c[3] || rect.bottom <= c[1])) return [false, ['clipped']];
       return [false, []];
     }
-    const over = hits(el, l + (r - l) / 2, t + (b - t) / 2);
+    const middle = [l + (r - l) / 2, t + (b - t) / 2];
+    const over = hits(el, ...middle);
     if (over === true) return [true, []];
     for (const part of Array.from(el.getClientRects()).slice(0, 3)) {
       l = Math.max(part.left, 0); t = Math.max(part.top, 0); r = Math.min(part.right, at.w); b = Math.min(part.bottom, at.h);
-      if (r > l && b > t && hits(el, l + (r - l) / 2, t + (b - t) / 2) === true) return [true, []];
+      const [x, y] = [l + (r - l) / 2, t + (b - t) / 2];
+      if (r > l && b > t && (x !== middle[0] || y !== middle[1]) && hits(el, x, y) === true) return [true, []];
     }
     if (rect.width <= 1 || rect.height <= 1) return [true, ['clipped']];
-    if (looked++ < MOST_LOOKED && (pointOf(el, el) || freePart(el, el))) return [true, []];
-    if (getComputedStyle(el).pointerEvents === 'none') return [true, ['unclickable']];
+    if (isFree(el, over, ...middle)) return [true, []];
+    if (getComputedStyle(el).pointerEvents === 'none') { mouseless.push(el); return [true, ['unclickable']]; }
     return [true, over ? ['covered', 'by ' + called(over)] : ['covered']];
   }
 
@@ -498,7 +500,11 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     if (tabindex && el.tabIndex >= 0) return !el.shadowRoot?.delegatesFocus;
     if (isCell(el, role) && cells++ < MOST_CELLS) return true;
     if (tag === 'body' && DOC.designMode(el.ownerDocument) === 'on') return true;
-    if (style.pointerEvents === 'none' || tag === 'body' || tag === 'html' || tag === 'label') return false;
+    if (tag === 'body' || tag === 'html' || tag === 'label') return false;
+    if (style.pointerEvents === 'none') {
+      if (hand || clicks(el)) mouseless.push(el);
+      return false;
+    }
     if (isItem(el) && clicks(parentOf(el))) return true;
     if (clicks(el)) {
       if (el.firstElementChild && isItem(el.firstElementChild)) return false;
@@ -677,7 +683,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   let read = words.join('').replace(/[^\S\n]+/g, ' ').replace(/ ?\n[ \n]*/g, '\n').trim().replace(/\u0001/g, ' ').replace(/\u0002/g, '\t').trimEnd();
   if (spoken > limits.page) read = read.slice(0, limits.page) + `\n... cut: the page is longer than ${limits.page} characters`;
   return {
-    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, readBack: readIn, faults, closing: window.closed, refused: refusals(), nextId, suspects: suspects.length, coming: arriving.some((el) => !arrived.has(el)),
+    url: clip(DOC.URL(document), limits.url), title: clip(DOC.title(document), limits.title), elements, lines, opaque, miss, readBack: readIn, faults, closing: window.closed, refused: refusals(), nextId, suspects: suspects.length, coming: arriving.some((el) => !arrived.has(el)), opening: mouseless.some(isOpening),
     text: read,
     scroll: [scrollX, scrollY, root ? root.scrollWidth : width, root ? root.scrollHeight : height, width, height],
   };
@@ -737,7 +743,6 @@ function isSelector(pair) {
 
 // Cursors that say that something can be clicked or taken hold of.
 const HANDS = /^(?:pointer|grab|grabbing|move|all-scroll|(?:col|row|[ns]?[ew]?|n[ew]s[we]|ns|ew)-resize)$/;
-const MOST_LOOKED = 20;
 const MOST_CELLS = 1000;  // of grids, that have ids
 const OWN_CONTROLS = 'a[href]:not([href^="#"]), button, input:not([type=hidden]), select, textarea, [role=button], [role=link], [role=menuitem]';
 const PHRASING = new Set('abbr b bdi bdo cite code data dfn em font i kbd mark q s samp small span strong sub sup time u var wbr'.split(' '));

@@ -38,31 +38,43 @@ function letGo() {
 function onPress(event) {
   if (!aim || !event.isTrusted) return;
   if (aim.fits === null) {
-    let hit = event.composedPath()[0];
-    if (hit?.nodeType === 1 && rootOf(hit)) hit = deepest(documentOf(hit), event.clientX, event.clientY) || hit;
-    aim.hit = hit;
-    aim.fits = hit?.nodeType === 1 && isMeant(hit);
+    aim.hit = hitBy(event);
+    aim.fits = aim.hit !== null && isMeant(aim.hit);
   }
   if (aim.fits) {
-    if (event.type === 'mouseup' && aim.el?.isConnected) {
-      const over = releasedOver(event);
-      aim.slipped = over && !isUnder(event);
-      aim.over = over && !aim.slipped ? called(over) : '';
-    }
+    if (event.type === 'mouseup' && aim.el?.isConnected) noteRelease(event);
+    if (event.type === 'click' && isMeant(hitBy(event))) aim.slipped = aim.over = undefined;
     return;
   }
   event.stopImmediatePropagation();
   event.preventDefault();
 }
 
-// What the mouse was released over, if the element was pressed and this is something else, so that there was no click:
-// it has moved away, or something has come over it. Null where it has gone, and for a drag.
-function releasedOver({target, clientX, clientY}) {
-  if (documentOf(target) !== documentOf(aim.target) || Math.hypot(clientX - aim.x, clientY - aim.y) > 1) return null;
-  const {width, height} = rectOf(aim.target);
-  const hit = width && height ? deepest(documentOf(target), clientX, clientY) : null;
-  return hit && !isMeant(hit) ? hit : null;
+// The element that an event of the mouse is for, in a closed shadow root too; null for the page.
+function hitBy(event) {
+  const hit = event.composedPath()[0];
+  if (hit?.nodeType !== 1) return null;
+  return rootOf(hit) && deepest(documentOf(hit), event.clientX, event.clientY) || hit;
 }
+
+// Notes what the mouse was released over, if the element was pressed and this is something else, so that no click follows:
+// it has moved away, or something has come over it. What the press has opened is what it was for.
+function noteRelease(event) {
+  const over = releasedOver(event);
+  aim.slipped = over && !isUnder(event);
+  aim.over = over && !aim.slipped && !hasOpened(aim.el) ? called(over) : '';
+}
+
+// The element under the mouse, if it isn't the one meant; null where that has gone, and for a drag.
+function releasedOver(event) {
+  const {clientX, clientY} = event, hit = hitBy(event);
+  if (!hit || documentOf(hit) !== documentOf(aim.target) || Math.hypot(clientX - aim.x, clientY - aim.y) > 1) return null;
+  const {width, height} = rectOf(aim.target);
+  return width && height && !isMeant(hit) ? hit : null;
+}
+
+// Has the press on an element opened what it is for?
+const hasOpened = (el) => acted?.el === el && (shownPopups(documentOf(el)) > acted.popups || ariaOf(el, 'expanded') && !acted.open);
 
 function isUnder({clientX, clientY}) {
   const {left, top, right, bottom} = rectOf(aim.target);
@@ -86,7 +98,7 @@ function missed() {
   if (!aim) return lastMissed;
   const {press, el, target, x, y, fits, hit, slipped, over: released} = aim;
   lastMissed = null;
-  if (fits === false) lastMissed = {press, what: hit?.nodeType === 1 ? called(hit) : 'the page', stopped: true};
+  if (fits === false) lastMissed = {press, what: hit ? called(hit) : 'the page', stopped: true};
   if (slipped || released) lastMissed = {press, slipped, released};
   if (fits === null && el) {
     const over = deepest(documentOf(target), x, y);
@@ -130,4 +142,21 @@ function dragBegan({id, x, y}) {
   const begun = Boolean(win?.dragStarted) && !win.dragStarted.defaultPrevented;
   if (win) win.dragStarted = null;
   return begun;
+}
+
+// What the page has done since this was asked last, in a drag that began at an element: has it started timers (ours have
+// numbers of the same row), and moved elements? With `last`, nothing more is heeded.
+let heeded = null;
+function heedDrag({id, last}) {
+  const el = id === null ? null : find(id).el;
+  const doc = el ? documentOf(el) : document, win = DOC.defaultView(doc);
+  const timer = win.setTimeout(() => {}), since = heeded;
+  win.clearTimeout(timer);
+  const records = since?.observer.takeRecords().length;
+  since?.observer.disconnect();
+  const observer = new MutationObserver(() => { heeded.rearranged = true; });
+  heeded = last ? null : {win, timer, observer, rearranged: false};
+  if (!last) observer.observe(doc, {subtree: true, childList: true});
+  if (since?.win !== win) return {timed: false, rearranged: false};
+  return {timed: timer > since.timer + 1, rearranged: since.rearranged || records > 0};
 }

@@ -1,18 +1,23 @@
 // Finds where a document shows a secret: boxes in CSS pixels of its own viewport. Runs in an isolated world, so the
 // page's scripts can't see the patterns. `patterns`: of secrets, found across elements. `inline`: tags of what stands
 // within a line; null if only secrets are looked for. Otherwise fields with something in them count, too, and the answer
-// has `lines`, each a list of pieces [text, tag, whether it is in a link to a telephone number]; `boxesOf` in the same
-// world then takes what is private in them, as [line, piece, start, end], and returns the boxes. Uses dom.js.
+// has `values`, those of the fields that text is typed into and the numbers that links call, and `lines`, each a list of
+// pieces [text, tag, whether it is in a link to a telephone number, its cell as [table, row, column]]; `boxesOf` in the
+// same world then takes what is private in them, as [line, piece, start, end], and returns the boxes. Uses dom.js.
 
 (patterns, inline) => {
   const EDITABLE = 'input:not([type=hidden], [type=button], [type=submit], [type=reset], [type=checkbox], [type=radio]), textarea, select';
   const CALLS = ['tel', 'sms', 'smsto', 'callto', 'facetime'].map((scheme) => `a[href^="${scheme}:" i]`).join();
   const INLINE = new Set(inline);
+  const TABLES = new Set(['table', 'grid', 'treegrid']), ROWS = new Set(['row', 'tr']);
+  const CELLS = new Set(['cell', 'gridcell', 'columnheader', 'rowheader', 'td', 'th']);
   const fields = [];
   const texts = [];
   const lineOf = [];
   const boxes = [];
-  let ended = 0;
+  const cells = [];
+  const values = [];
+  let ended = 0, tables = 0, cell = [0, 0, 0];
 
   const shownBy = (el) => {
     if (tagOf(el) === 'select' && el.selectedOptions) return Array.from(el.selectedOptions, (o) => o.label).join(' ');
@@ -22,13 +27,19 @@
 
   function walk(node) {
     for (const child of childrenOf(node)) {
-      if (typeOf(child) === 3) { if (child.data) { texts.push(child); lineOf.push(ended); } continue; }
+      if (typeOf(child) === 3) { if (child.data) { texts.push(child); lineOf.push(ended); cells.push(cell); } continue; }
       if (typeOf(child) !== 1 || tagOf(child) === 'script' || tagOf(child) === 'style') continue;
       const apart = !INLINE.has(tagOf(child)), value = shownBy(child);
       if (apart) ended++;
       if (value !== null) { if (value) fields.push([child, value]); continue; }
+      if (matchesOf(child, CALLS)) values.push(attributeOf(child, 'href').replace(/^\w+:|[;?].*$/g, ''));
+      const around = cell, kind = attributeOf(child, 'role') || tagOf(child), [table, row, column] = cell;
+      if (TABLES.has(kind)) cell = [++tables, 0, 0];
+      else if (ROWS.has(kind)) cell = [table, row + 1, 0];
+      else if (CELLS.has(kind)) cell = [table, row, column + 1];
       if (shadowOf(child)) walk(shadowOf(child));
       walk(child);
+      if (TABLES.has(kind)) cell = around;
       if (apart) ended++;
     }
   }
@@ -72,12 +83,12 @@
       const el = parentOf(text);  // null right below a shadow root
       const shown = /[\n\r\t]/.test(text.data) && !keepsLines(el) ? text.data.replace(/[\n\r\t]/g, ' ') : text.data;
       if (!i || lineOf[i] !== lineOf[i - 1]) lines.push([]);
-      lines[lines.length - 1].push({part: text, piece: [shown, el ? tagOf(el) : '', !!el && !!closestTo(el, CALLS)]});
+      lines[lines.length - 1].push({part: text, piece: [shown, el ? tagOf(el) : '', !!el && !!closestTo(el, CALLS), cells[i]]});
       if (el?.isContentEditable) add(rectOf(el));
     });
     for (const [el, value] of fields) {
       if (matchesOf(el, EDITABLE) && el.value) add(rectOf(el));
-      else lines.push([{part: el, piece: [value, '', false]}]);
+      else lines.push([{part: el, piece: [value, '', false, [0, 0, 0]]}]);
     }
     globalThis.boxesOf = (found) => {
       boxes.length = 0;
@@ -93,5 +104,6 @@
   search(patterns, fields, (field) => field[1], (first, start, last) => {
     for (let i = first; i <= last; i++) add(fields[i][0].getBoundingClientRect());
   });
-  return {boxes, lines: lines.map((line) => line.map((one) => one.piece))};
+  for (const [el] of fields) if (matchesOf(el, EDITABLE) && tagOf(el) !== 'select' && el.value) values.push(el.value);
+  return {boxes, lines: lines.map((line) => line.map((one) => one.piece)), values};
 }

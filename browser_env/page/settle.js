@@ -51,10 +51,20 @@ function isTelling({type, target, attributeName, addedNodes, removedNodes}) {
 // Identifies the current state of the document: it differs after any change, and in any other document.
 function edition() { return self + counted(); }
 
+// Notes that a document is scrolled by a script of ours, which is input like any other (`timers.js`). What watches for
+// things to come into view is told a frame later.
+let hasScrolled = false;
+function noteScrolled(doc) {
+  hasScrolled = true;
+  globalThis.tellInput?.(DOC.defaultView(doc));
+}
+
 // Resolves when the DOM has been quiet for `frames` consecutive frames, or after `bound` milliseconds: `quiet` says which,
 // `still` whether nothing at all has changed meanwhile. Without frames to wait for, it resolves at once.
 function settle({frames, bound}) {
   if (!frames) return {quiet: true, still: true, waited: 0};  // without scripts, frame callbacks don't run
+  const wanted = frames + hasScrolled;
+  hasScrolled = false;
   return new Promise((resolve) => {
     const first = counted();
     const start = performance.now();
@@ -64,7 +74,7 @@ function settle({frames, bound}) {
       quiet = counted() === seen ? quiet + 1 : 0;
       seen = mutations;
       const now = performance.now();
-      if (quiet >= frames || now >= start + bound) resolve({quiet: quiet >= frames, still: seen === first, waited: now - start});
+      if (quiet >= wanted || now >= start + bound) resolve({quiet: quiet >= wanted, still: seen === first, waited: now - start});
       else next();
     };
     const next = () => framed().then(tick);

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,8 @@ class Sight:
     nodes: Sequence[int] = ()
     """The elements concerned, as the protocol's backend node ids."""
     cut: list[str] = field(default_factory=list)
+    values: list[str] = field(default_factory=list)
+    """What the fields of the page hold."""
 
 
 async def collect(sight: Sight, *, url: str, failed: bool, screenshot: bool) -> Evidence:
@@ -68,7 +70,7 @@ async def collect(sight: Sight, *, url: str, failed: bool, screenshot: bool) -> 
         dom = await _within(until, "DOM", sight, _around(sight))
         room = MOST_BYTES - DOM_BYTES - len(png or b"")
         tree = await _within(until, "accessibility tree", sight, _tree(sight, until, room))
-    return Evidence(url, png, tree, dom, tuple(sight.cut))
+    return Evidence(url, png, tree, dom, tuple(sight.cut), values=tuple(sight.values))
 
 
 async def _within(until: float, what: str, sight: Sight, work: Awaitable[Any]) -> Any:
@@ -159,6 +161,7 @@ async def _tree(sight: Sight, until: float, room: int) -> Any:
         nodes = [node for answer in answers if not isinstance(answer, BaseException) for node in answer["nodes"]]
     else:
         nodes = await _by_levels(sight, until)
+    sight.values += _field_values(nodes)
     return _nested(nodes, room, sight.cut)
 
 
@@ -185,6 +188,15 @@ async def _by_levels(sight: Sight, until: float) -> list[dict[str, Any]]:
         return nodes
     finally:
         await protocol.send("Accessibility.disable")
+
+
+def _field_values(nodes: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield what was entered into the fields of a tree; a password's characters are dots there."""
+    for node in nodes:
+        role, value = node.get("role", {}).get("value", ""), node.get("value", {}).get("value")
+        typed = role in _EDITABLE - {"combobox"} or any(one["name"] == "editable" for one in node.get("properties", ()))
+        if typed and isinstance(value, str) and value.strip("\u2022 "):
+            yield value
 
 
 def _nested(nodes: Sequence[dict[str, Any]], room: int, cut: list[str]) -> list[dict[str, Any]]:

@@ -107,7 +107,7 @@ class Router:
         """End the request.
 
         Args:
-            decision: what came of it, in the words of `browser_env.outcome`.
+            decision: as of `AttemptLog.close`.
             reason: why, where the attempts don't say.
         """
         if self.log is not None:

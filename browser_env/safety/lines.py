@@ -6,10 +6,11 @@ Rows, cells, list items, options, fields and attributes are lines of their own. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from selfsurf.browser_env.safety.private_text import CALLS, SOFT
+from selfsurf.browser_env.safety.private_text import CALLS, PHONE_NAME, SOFT, is_phone
 
 TYPOGRAPHIC = frozenset({
     "b", "big", "code", "em", "emphasis", "font", "i", "mark", "s", "small", "strong", "sub", "subscript", "sup",
@@ -21,6 +22,9 @@ INLINE = TYPOGRAPHIC | {
     "label", "labeltext", "link", "output", "q", "samp", "span", "statictext", "#text", "time", "tt", "var",
 }  # fmt: skip
 """Tags and roles of what stands within a line."""
+_TABLES = frozenset({"table", "grid", "treegrid", "layouttable"})
+_ROWS = frozenset({"row", "tr", "layouttablerow"})
+_CELLS = frozenset({"cell", "gridcell", "columnheader", "rowheader", "td", "th", "layouttablecell"})
 _CONTENT = frozenset({"children", "childNodes"})
 _OWN = frozenset({"name", "text", "nodeValue"})
 """Keys of an inline node under which its text is, if it has no children."""
@@ -40,10 +44,12 @@ class Piece(NamedTuple):
     kind: str = ""
     """Tag or role of the element around it."""
     calls: bool = False
-    """Whether it is in a link to a telephone number."""
+    """Whether it is in a link to a telephone number, or is one by the name beside it (`with_calls`)."""
     holder: Any = None
     key: Any = None
     start: int = 0
+    cell: tuple[int, int, int] = (0, 0, 0)
+    """Table, row and column of the cell around it, counted from 1."""
 
 
 Line = Sequence[Piece]
@@ -61,6 +67,45 @@ def joined(line: Line) -> tuple[str, list[int]]:
         parts.append(piece.text)
         length += len(piece.text)
     return "".join(parts), starts
+
+
+def with_calls(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield lines in their order; `calls` is set in telephone numbers that stand beside or below a telephone's name.
+
+    Beside: in the next line of the same row, or outside tables in the next line. Below: in the column of a table that
+    has the name in its first row, and no digits there.
+    """
+    columns: set[tuple[int, int]] = set()
+    headless: set[int] = set()
+    before: tuple[int, int, int] | None = None
+    """The cell of the line before, where that is a name or the number of one."""
+    after_name = False
+    for line in lines:
+        text = "".join(piece.text for piece in line).strip()
+        if not text:
+            yield line
+            continue
+        cell = table, row, column = line[0].cell
+        beside = before is not None and (before == cell or (after_name and before[:2] == cell[:2]))
+        after_name = bool(PHONE_NAME.fullmatch(text))
+        below = (table, column) in columns and table not in headless
+        calls = not after_name and (beside or below) and is_phone(text)
+        if table and row == 1 and after_name:
+            columns.add((table, column))
+        elif row == 1 and any(map(str.isdigit, text)):
+            headless.add(table)
+        before = cell if after_name or calls else None
+        yield [piece._replace(calls=True) for piece in line] if calls else _with_calls_within(line)
+
+
+def _with_calls_within(line: Line) -> Line:
+    """Return a line in which `calls` is set in each piece that is a telephone number after a piece that is a name."""
+    shown = [number for number, piece in enumerate(line) if piece.text.strip()]
+    called = {
+        number for name, number in pairwise(shown)
+        if PHONE_NAME.fullmatch(line[name].text.strip()) and is_phone(line[number].text.strip())
+    }  # fmt: skip
+    return [piece._replace(calls=True) if at in called else piece for at, piece in enumerate(line)] if called else line
 
 
 def lines_of(record: list[Any] | dict[Any, Any]) -> list[Line]:
@@ -90,20 +135,48 @@ def kind_of(node: Mapping[Any, Any]) -> str:
     return ""
 
 
+class _Cells:
+    """Counts tables, rows and columns as a reader enters and leaves their elements."""
+
+    def __init__(self) -> None:
+        self.cell = (0, 0, 0)
+        self._tables = 0
+        self._outer: list[tuple[int, int, int]] = []
+
+    def enter(self, kind: str) -> None:
+        table, row, column = self.cell
+        if kind in _TABLES:
+            self._outer.append(self.cell)
+            self._tables += 1
+            self.cell = (self._tables, 0, 0)
+        elif kind in _ROWS:
+            self.cell = (table, row + 1, 0)
+        elif kind in _CELLS:
+            self.cell = (table, row, column + 1)
+
+    def leave(self, kind: str) -> None:
+        if kind in _TABLES and self._outer:
+            self.cell = self._outer.pop()
+
+
 class _Reader:
     """Reads data in its order; the line that is being read ends where a block begins or ends."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
+        self._read: list[Line] = []
+        """Lines that the page shows, in its order."""
         self._line: list[Piece] = []
+        self._cells = _Cells()
 
     def read(self, record: list[Any] | dict[Any, Any]) -> None:
         self._values(record, "", "", False, True)
         self._end()
+        self.lines += with_calls(self._read)
 
     def _end(self) -> None:
         if self._line:
-            self.lines.append(self._line)
+            self._read.append(self._line)
             self._line = []
 
     def _value(self, piece: Piece, value: Any, inline: bool) -> None:
@@ -130,6 +203,7 @@ class _Reader:
         called = called or bool(calls(values))
         if not within:
             self._end()
+            self._cells.enter(own)
         leaf = within and not any(values.get(one) for one in _CONTENT)
         for name, value in values.items():
             piece = Piece("", own or kind, called, values, name)
@@ -139,17 +213,18 @@ class _Reader:
                 self._value(piece, value, name in _CONTENT or (leaf and inline and name in _OWN))
         if not within:
             self._end()
+            self._cells.leave(own)
 
     def _string(self, piece: Piece, inline: bool) -> None:
         marked_up = "<" in piece.text and ">" in piece.text
         if inline and not marked_up and len(piece.text) <= _LONGEST and "\n" not in piece.text:
-            self._line.append(piece)
+            self._line.append(piece._replace(cell=self._cells.cell))
             return
         if inline:
             self._end()
         self.lines.append([piece])
-        if marked_up:
-            self.lines += [line for line in _lines_of_markup(piece) if len(line) > 1]
+        parts = _lines_of_markup(piece) if marked_up else _rows_of(piece) if "\n" in piece.text else ()
+        self.lines += [line for line in with_calls(parts) if len(line) > 1 or (line and line[0].calls)]
 
 
 def _cells(node: Mapping[Any, Any]) -> list[tuple[int, int]]:
@@ -173,16 +248,17 @@ def _cells(node: Mapping[Any, Any]) -> list[tuple[int, int]]:
 def _lines_of_markup(markup: Piece) -> Iterator[Line]:
     line: list[Piece] = []
     kinds: list[str] = []
-    called = False
+    called, cells = False, _Cells()
     for found in _MARKUP.finditer(markup.text):
         if text := found[4]:
             kind = kinds[-1] if kinds else ""
             start = markup.start + found.start()
-            line.append(markup._replace(text=text, kind=kind, calls=called, start=start))
+            line.append(markup._replace(text=text, kind=kind, calls=called, start=start, cell=cells.cell))
         elif tag := (found[2] or "").lower():
             if tag not in INLINE:
                 yield line
                 line, kinds = [], []
+                (cells.leave if found[1] else cells.enter)(tag)
             elif found[1]:
                 kinds = kinds[:-1]
             elif tag != "wbr":
@@ -190,6 +266,14 @@ def _lines_of_markup(markup: Piece) -> Iterator[Line]:
             if tag == "a":
                 called = not found[1] and bool(_HREF.search(found[3]))
     yield line
+
+
+def _rows_of(piece: Piece) -> Iterator[Line]:
+    """Yield the lines of a text, of one with tabs each part: as a browser writes the rows of a table."""
+    for row, line in enumerate(re.finditer(r"[^\n]+", piece.text), 1):
+        for column, found in enumerate(re.finditer(r"[^\t]+", line[0]), 1):
+            cell = (1, row, column) if "\t" in line[0] else (0, 0, 0)
+            yield [piece._replace(text=found[0], start=piece.start + line.start() + found.start(), cell=cell)]
 
 
 def pieces_of(holder: Any, key: Any, text: str) -> list[Piece]:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.browser_env.safety.lines import INLINE, Piece
-from selfsurf.browser_env.safety.private_text import PHONE
+from selfsurf.browser_env.safety.lines import INLINE, Piece, with_calls
 from selfsurf.browser_env.safety.redaction import Redactor
 from selfsurf.browser_env.session.page_script import read_script, with_dom
 from selfsurf.browser_env.session.tab import Tab
@@ -128,7 +127,7 @@ async def _in_frame(
     inline = sorted(INLINE) if private else None
     page = await call(with_dom(read_script("secret_boxes")), list(patterns), inline)
     shown = page and page["boxes"]
-    if page and (found := await asyncio.to_thread(_private_parts, page["lines"])):
+    if page and (found := await asyncio.to_thread(_private_parts, page["lines"], page["values"])):
         more = await call("function (found) { return boxesOf(found) }", found)
         shown = None if more is None else [*shown, *more]
     if shown is None:  # the page may be made so: a secret may be anywhere
@@ -136,11 +135,12 @@ async def _in_frame(
     return [(x + offset[0], y + offset[1], width, height) for x, y, width, height in shown]
 
 
-def _private_parts(lines: Sequence[Sequence[Sequence[Any]]]) -> list[tuple[int, int, int, int]]:
-    """Return what is private in a page's lines: line, piece, start and end."""
-    read = [[Piece(*piece) for piece in line] for line in lines]
-    redactor = Redactor()
-    redactor.learn(found[0] for line in read for one in line if one.calls for found in PHONE.finditer(one.text))
+def _private_parts(lines: Sequence[Sequence[Sequence[Any]]], values: Iterable[str]) -> list[tuple[int, int, int, int]]:
+    """Return what is private in a page's lines, given values to be found: line, piece, start and end."""
+    pieces = ([Piece(text, tag, calls, cell=(*cell,)) for text, tag, calls, cell in line] for line in lines)
+    read = [*with_calls(pieces)]
+    redactor = Redactor(values)
+    redactor.learn_calls(read)
     return [
         (number, piece, span.start, span.end)
         for number, line in enumerate(read)

@@ -13,8 +13,11 @@ _GROUPED = re.compile(r"4 4 4 4(?: [123])?|4 4 4 [123]|4 6 [45]|4 3 3 3|4 4 5|4 
 """Lengths of the groups in which people write a card's number."""
 _ARTICLE = re.compile(r"\b(?:EAN|GTIN|ISBN|UPC)(?:-?1[0-4])?[\s:#\x1f]{0,3}$", re.IGNORECASE)
 """Names before numbers of articles, of which one in ten looks like a card's."""
-_ISSUED = re.compile(r"2[2-7]|[3-6]|8[12]|9792")
-"""What the numbers of payment cards begin with."""
+_ISSUED = re.compile(
+    r"4(?:[0-9]{12}|[0-9]{15}|[0-9]{18})|3[47][0-9]{13}|3(?:0[0-5]|[689][0-9])[0-9]{11}(?:[0-9]{2})?"
+    r"|(?:2[2-7]|5[0-9])[0-9]{14}|(?:35|5[06-8]|6[0-9]|8[12])[0-9]{14,17}|9792[0-9]{12}"
+)
+"""Numbers of payment cards: what each issuer's begin with, and their lengths."""
 
 _LENGTHS = (
     "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 "
@@ -77,7 +80,13 @@ def _end_of_card(text: str, groups: Sequence[re.Match[str]], first: int) -> int 
 
 def _is_card(digits: str, groups: Sequence[re.Match[str]]) -> bool:
     row = len(groups) > 1 and all(one[0][-1] == "0" and one[0][0] != "0" for one in groups)  # 4000 3000 2000 1000
-    return bool(_ISSUED.match(digits)) and luhn(digits) and not row
+    article = len(groups) == 1 and len(digits) == 13 and is_ean(digits)  # cards of 13 digits are no longer issued
+    return bool(_ISSUED.fullmatch(digits)) and luhn(digits) and not row and not article
+
+
+def is_ean(digits: str) -> bool:
+    """Does the check digit of an article's number (EAN, ISBN) fit? Of all numbers, one in ten does."""
+    return (3 * sum(map(int, digits[-2::-2])) + sum(map(int, digits[::-2]))) % 10 == 0
 
 
 def ibans(text: str) -> Iterator[tuple[int, int]]:

@@ -43,8 +43,9 @@ NAMED = (
 )
 """Names after which a value is private."""
 NAMED_PHONE = (
-    r"(?:(?:tele)?phone|t[eé]l[eé](?:fon[oe]?|foon|phone)|tel|mobile?|m[oó]vil|handy|cell(?:phone)?|celular|cellulare"
-    r"|portable|fax|gsm|rufnummer)(?:[-_ ]?(?:number|nummer|n[úu]mero|no|nr|num))?"
+    r"(?:(?:tele)?phone|t[eé]l(?:[eé](?:fon[oe]?|foon|phone)?)?|mobile?|m[oó]vil|handy|cell(?:phone)?|celular|cellulare"
+    r"|portable|natel|fax|gsm|rufnummer|whatsapp|viber|телефон|тел|电话|電話|手机)"
+    r"(?:[-_ ]?(?:number|nummer|n[úu]mero|no|nr|num))?"
 )
 """Names after which digits are a telephone number."""
 CALLS = re.compile(r"(?:tel|sms|smsto|callto|facetime):", re.IGNORECASE)
@@ -56,8 +57,18 @@ _NAMED_VALUE = re.compile(
     rf"(?<![A-Za-z<]){NAMED}(?:\\?[\"'])?\s*(?:=|:(?!//))\s*(?:\\?[\"'])?(?:(?:Bearer|Basic)\s+|(?!(?:Bearer|Basic)\s))([^\s\"',;&<>]{{3,}})",
     re.IGNORECASE,
 )
-_NAMED_NUMBER = re.compile(
-    rf"(?<![A-Za-z]){NAMED_PHONE}\.?(?:\\?[\"'])?\s*[:=]\s*(?:\\?[\"'])?({PHONE.pattern})(?![0-9])", re.IGNORECASE
+PHONE_NAME = re.compile(rf"(?:\w+[ -])?{NAMED_PHONE}(?:\s*\([^()]*\))?[\s.:\uff1a*]*", re.IGNORECASE)
+"""A line that is the name of a telephone number."""
+_PHONE_NAME_BEFORE = re.compile(
+    rf"(?<![A-Za-z]){NAMED_PHONE}\.?(?:\s*\([^()\n]{{1,20}}\))?"
+    rf"(?:(?P<sign>(?:\\?[\"'])?\s*[:=\uff1a]\s*(?:\\?[\"'])?)|\s+)$", re.IGNORECASE,
+)  # fmt: skip
+_DIALLED = re.compile(r"[+0(]|[0-9]{3}[ .-][0-9]{3}[ .-][0-9]{4}$")
+"""Beginnings of a number that say more than its name: an international or trunk prefix, or the American groups."""
+_OTHER_NUMBER = re.compile(
+    r"[0-9]{4}([./-])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2[0-9]{4}"  # dates
+    r"|[1-9][0-9]{0,2}(?:[.,][0-9]{3})+(?:[.,][0-9]+)?|[0-9]+[.,][0-9]+"  # amounts
+    r"|[0-9]{1,3}(?:\.[0-9]{1,3}){3}"  # addresses of the internet
 )
 _CALL = re.compile(rf"(?<![A-Za-z]){CALLS.pattern}(?://)?\s*({PHONE.pattern}|[+*#0-9][*#0-9.-]+)", re.IGNORECASE)
 _CALL_LINK = re.compile(
@@ -145,12 +156,12 @@ class Masking:
             self.addresses()
             self.hide(Span(*place, IBAN_MARK) for place in ibans(self.rest))  # whole, though it stands behind a name
             self.each(_CALL, PHONE_MARK, 1)
-            self.each(_NAMED_NUMBER, PHONE_MARK, 1)
             self.each(_QUERY, REDACTED, 1)
             self.each(_NAMED_VALUE, REDACTED, 1)
             if "<a" in self.text:
                 for link in _CALL_LINK.finditer(self.text):
                     self.hide(calls_in(self.rest, *link.span(1)))
+        self.hide(_named_numbers(self.rest))
         self.each(_BEARER, TOKEN_MARK, 1)
         if "@" in self.rest:
             self.each(_EMAIL, EMAIL_MARK)
@@ -198,6 +209,22 @@ def calls_in(text: str, start: int, end: int) -> list[Span]:
     """Return the telephone numbers in the part of a text that is a link to one."""
     found = [Span(*found.span(), PHONE_MARK) for found in PHONE.finditer(text, start, end)]
     return found or [Span(*found.span(), PHONE_MARK) for found in re.compile("[0-9]{3,}").finditer(text, start, end)]
+
+
+def is_phone(text: str) -> bool:
+    """Whether a text beside a telephone's name is the number: 7 to 15 digits that are no date, amount or address."""
+    digits = sum(map(str.isdigit, text))
+    return 7 <= digits <= 15 and bool(PHONE.fullmatch(text)) and not _OTHER_NUMBER.fullmatch(text)
+
+
+def _named_numbers(text: str) -> Iterator[Span]:
+    """Yield the numbers after a telephone's name; where no sign stands between, those that begin as one is dialled."""
+    for found in PHONE.finditer(text):
+        name = _PHONE_NAME_BEFORE.search(text, max(0, found.start() - 60), found.start())
+        if name is None or text[found.end() : found.end() + 1].isdigit():
+            continue
+        if name["sign"] or (_DIALLED.match(found[0]) and is_phone(found[0])):
+            yield Span(*found.span(), PHONE_MARK)
 
 
 def _in_addresses(urls: Iterable[re.Match[str]]) -> Iterator[Span]:

@@ -28,6 +28,7 @@ from selfsurf.browser_env.safety.private_text import (
     Span,
     calls_in,
     decoded,
+    is_phone,
     mask_private,
     merged,
     replaced,
@@ -70,6 +71,13 @@ _SEGMENT = re.compile(r"[^<>\"']{6,}")
 """What may hold an encoded value with blanks in it."""
 _ENCODED = re.compile(r"&[#a-zA-Z]|\\[ux\\]|%[0-9a-fA-F]|=[0-9A-F]{2}")
 _BLANK = re.compile(r"[\s\u200b\u200c\u200d\u00ad\u2060\ufeff]+")
+_GROUPING = r"[\s().,/\u2010-\u2013-]*"
+"""What may stand between the digits of a number."""
+_INTERNATIONAL = re.compile(
+    r"(?:(?:\+|%2[Bb]|00)(?P<country>1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|[2-9][0-9]{2})0?|0)"
+    r"(?P<national>[0-9]{7,})"
+)
+"""A telephone number with the prefix for calls from abroad or from another town."""
 _WHOLE = 6
 """Values shorter than this are found as whole words only, and not when split or encoded."""
 _SHORTEST = 3
@@ -127,8 +135,14 @@ class Redactor:
             self._known, self._words = {}, {}
 
     def learn_from(self, *snapshots: Any) -> None:
-        """Learn the values of the fields in snapshots of a page: trees, markup, outlines."""
+        """Learn the values of fields and the telephone numbers in snapshots of a page: trees, markup, outlines."""
         self.learn(value for snapshot in snapshots for value in _field_values(snapshot))
+        self.learn_calls(lines_of(list(snapshots)))
+
+    def learn_calls(self, lines: Iterable[Line]) -> None:
+        """Learn the telephone numbers of links, and those that stand beside or below their name."""
+        calling = [[piece for piece in line if piece.calls] for line in lines]
+        self.learn(found[0] for line in calling if line for found in PHONE.finditer(joined(line)[0]))
 
     def learn_arguments(self, arguments: Mapping[str, Any]) -> None:
         """Learn what the arguments of a call want to have entered."""
@@ -354,7 +368,7 @@ def _field_values(node: Any) -> Iterator[str]:
                     yield found[group].strip("\"'")
     elif isinstance(node, dict):
         if calls(node):
-            yield from (found[0] for text in (calls(node), *_texts(node)) for found in PHONE.finditer(text))
+            yield from (found[0] for found in PHONE.finditer(calls(node)))
         if not _NODE.isdisjoint(node) and not _is_wrapper(node) and _takes_text(node):
             for key in _VALUES & node.keys():
                 yield from _strings(_inner(node[key]))
@@ -367,15 +381,6 @@ def _field_values(node: Any) -> Iterator[str]:
             yield node[at]
         for item in node:
             yield from _field_values(item)
-
-
-def _texts(node: Any) -> Iterator[str]:
-    """Yield what a person reads of a node."""
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, dict):
-        for one in (_inner(node.get("name")), *(node.get("children") or ())):
-            yield from _texts(one)
 
 
 def _is_text_field(markup: str) -> bool:
@@ -419,8 +424,14 @@ def _mark_like(value: str) -> str:
 def _loosely(value: str) -> str:
     if len(value) < _WHOLE:
         return rf"(?<![0-9A-Za-z]){re.escape(value)}(?![0-9A-Za-z])"
-    if len(digits := re.sub(r"[\s().,/-]", "", value)) > _WHOLE and digits.removeprefix("+").isdigit():
-        return r"[\s().,/-]*".join(map(re.escape, digits))  # a number, however it is grouped
+    digits = re.sub(_GROUPING, "", value)
+    number = _INTERNATIONAL.fullmatch(digits) if is_phone(value) else None
+    if number:  # a telephone number, from wherever it is dialled
+        country = number["country"] or "[0-9]{1,3}"
+        prefix = rf"(?:\+|00){_GROUPING}{country}{_GROUPING}(?:0{_GROUPING})?|0{_GROUPING}"
+        return rf"(?<![0-9])\(?(?:{prefix})?{_GROUPING.join(number['national'])}(?![0-9])"
+    if len(digits) > _WHOLE and digits.removeprefix("+").isdigit():
+        return _GROUPING.join(map(re.escape, digits))  # a number, however it is grouped
     return r"[\s\u200b-\u200d\u00ad\u2060\ufeff]*".join(re.escape(char) for char in value if not char.isspace())
 
 

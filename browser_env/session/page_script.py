@@ -30,6 +30,7 @@ _PARTS = (
     "names",
     "shapes",
     "written",
+    "covers",
     "observe",
     "branches",
     "act",
@@ -42,12 +43,15 @@ _METHODS = (
     "observe", "look", "edition", "review", "settle", "loaded", "firstSign", "popupCame", "picturesCame", "node", "has",
     "forget", "takeSuspects", "adopt", "locate", "domClick", "domHover", "prepareFill", "prepareType", "select",
     "optionIn", "turnList", "focus", "scroll", "fileInput", "draws", "clearFiles", "written", "paste", "insertLines",
-    "scrolledTo", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey", "keptKey",
-    "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "keysGo", "checkLater", "notChosen",
-    "described", "dragBegan", "framed", "pageText", "withIds",
+    "scrolledTo", "saysLoading", "idAt", "holder", "pointInHolder", "holderAt", "showFrame", "missed", "hearKey",
+    "keptKey", "overHolder", "reacts", "signs", "stilled", "unmark", "prepareFocused", "keysGo", "checkLater",
+    "notChosen", "described", "dragBegan", "heedDrag", "framed", "pageText", "replaced", "withIds", "opened",
+    "timersRan",
 )  # fmt: skip
 _BY_REFERENCE = frozenset({"node", "holder", "takeSuspects"})
-_PROMISED = frozenset({"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "stilled", "framed"})
+_PROMISED = frozenset(
+    {"settle", "look", "loaded", "firstSign", "popupCame", "picturesCame", "opened", "stilled", "framed", "timersRan"}
+)
 
 _REPLACED = (
     "Cannot find context", "Cannot find default execution context", "Could not find object", "Cannot find object",
@@ -112,9 +116,8 @@ async def install_listeners(protocol: ProtocolSession, probe: str = PROBE, *, tr
         probe: name of the event with which the script asks; pages that another process has opened know its own.
         transitions: may documents have view transitions? Otherwise they are skipped.
     """
-    source = read_script("listener_probe").replace("PROBE", probe)
-    if not transitions:
-        source = f"{source};\n{read_script('view_transitions')}"
+    parts = ["listener_probe", "timers", *(() if transitions else ("view_transitions",))]
+    source = ";\n".join(read_script(part) for part in parts).replace("PROBE", probe)
     await asyncio.gather(
         protocol.send(
             "Page.addScriptToEvaluateOnNewDocument",
@@ -122,7 +125,11 @@ async def install_listeners(protocol: ProtocolSession, probe: str = PROBE, *, tr
         ),
         protocol.send(
             "Page.addScriptToEvaluateOnNewDocument",
-            {"source": read_script("press_listener"), "worldName": WORLD, "runImmediately": True},
+            {
+                "source": read_script("press_listener").replace("PROBE", probe),
+                "worldName": WORLD,
+                "runImmediately": True,
+            },
         ),
     )
 

@@ -91,6 +91,8 @@ class Tab:
         """Do the page's scripts run? If not, our in-page callbacks don't run either."""
         self.clock = 0
         """Counts the loads and requests begun so far; anything that begins later gets a higher number."""
+        self.begun_at = 0.0
+        """When (`time.monotonic`) the last of them began."""
         self.parsed_at: float | None = None
         """When (`time.monotonic`) the main frame's document was there, without its pictures; None while it comes."""
         self.changed = asyncio.Event()
@@ -152,10 +154,14 @@ class Tab:
     def _begin(self, event: dict[str, Any]) -> None:
         if event.get("disposition", "currentTab") != "currentTab":
             return  # it continues in another tab
-        self.clock += 1
+        self._count()
         self._loads[event["frameId"]] = self.clock
         if event["frameId"] == self.main.frame_id:
             self.parsed_at = None
+
+    def _count(self) -> None:
+        self.clock += 1
+        self.begun_at = time.monotonic()
 
     def _parsed(self) -> None:
         self.parsed_at = time.monotonic()
@@ -181,8 +187,8 @@ class Tab:
 
     def _sent(self, event: dict[str, Any]) -> None:
         own = event["loaderId"] != ""  # of a document: the end of a worker's script is told to the worker alone
-        if own and event.get("type", "").lower() in _WATCHED:
-            self.clock += 1
+        if own and event.get("type", "").lower() in _WATCHED and not _in_background(event):
+            self._count()
             self._requests[event["requestId"]] = (self.clock, event["loaderId"], event.get("frameId", ""))
             if event["type"] == "Document":
                 self._unanswered.add(event["requestId"])
@@ -403,6 +409,12 @@ class Tab:
             return (await asyncio.gather(meanwhile, moving))[0]
         await asyncio.gather(moving, self.time.begin_anew())
         return await meanwhile
+
+
+def _in_background(event: dict[str, Any]) -> bool:
+    """Was a request sent by a callback that the page asked for before the step's input (`page/timers.js`)?"""
+    frames = event.get("initiator", {}).get("stack", {}).get("callFrames", [])
+    return any((frame["functionName"], frame["url"]) == ("background", "") for frame in frames[-2:])
 
 
 async def protocol_of(page: Page, frame: Frame | None = None) -> tuple[ProtocolSession, CDPSession | None]:

@@ -276,7 +276,7 @@ class Orders:
 
     def _say(self, folder: Path, result: Result, state: State, *, interrupted: bool) -> None:
         """Say how a goal ended."""
-        said = _ended(result.outcome, claimed=result.claimed, interrupted=interrupted)
+        said = "interrupted" if interrupted else result.ending
         finished = said == "done"
         error = "" if finished or interrupted else result.detail
         if self._as_json:

@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from selfsurf.browser_env import Task
 
 
-def claimed_unjudged(result: Result) -> bool:
-    """Return whether an episode ended by its agent's word alone: it says that it is done, and no task judges that."""
-    return result.outcome == "stopped" and result.claimed
-
-
 def answer_data(task: Task, result: Result) -> dict[str, Any]:
     """Return the answer in the form that was asked for, as `data`; empty where no form was.
 
@@ -42,7 +37,7 @@ def headline(result: Result, start_status: int | None, episode: Path) -> str:
     """
     start = "" if start_status is None else f" The start page was answered with {start_status}."
     answer = visible_lines(result.answer)  # a page may have written it
-    if not claimed_unjudged(result):
+    if result.ending != "done":
         return f"{result.outcome}.{start} {answer}".strip()
     said = f"The agent says that it is done: {answer}" if answer else "The agent says that it is done."
     return f"{said}\nNobody has judged it: selfsurf judge {episode}, or selfsurf mark {episode} solved.{start}"

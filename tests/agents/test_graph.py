@@ -359,6 +359,24 @@ def test_the_brief_is_short_for_small_models(form: Observation) -> None:
     assert "Stage: orient" in brief(state, form)
 
 
+def test_a_policy_that_was_made_before_is_taken() -> None:
+    bodies: list[dict[str, Any]] = []
+    with serving({"content": '{"click": 3}'}, bodies=bodies) as url:
+        policy = OpenAIPolicy("m", base_url=url, tools=True)
+        for name in agents.COMPOSED:
+            agent: Any = agents.make(name, policy=policy, prompt="compact")
+            named: Any = agents.make(name, policy="openai", model="m", base_url=url, prompt="compact")
+            own, usual = (one.agent if name == "graph" else one.proposer.agent for one in (agent, named))
+            assert own.policy is agent.policy is policy
+            assert (own.guards, own.actions) == (usual.guards, usual.actions)
+        with pytest.raises(ValueError, match="base_url"):
+            agents.make("graph", policy=policy, base_url=url)
+        policy.close()
+    for wrong in (object(), OpenAIPolicy, 3):
+        with pytest.raises(ValueError, match=r"made around a policy, and .* is none"):
+            agents.make("graph", policy=wrong)
+
+
 def test_wrong_options_and_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="max_actions at 1"):
         graph("http://127.0.0.1:9/v1", max_actions=2)

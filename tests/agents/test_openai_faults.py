@@ -312,6 +312,114 @@ def test_a_refusal_that_the_guide_is_not_to_blame_for(asking: Callable[..., Open
     assert policy.totals.requests == 4, "both ways each time: the guide was not refused"
 
 
+UNSUPPORTED: dict[str, Callable[[str], dict[str, Any]]] = {
+    "parameter": lambda field: {"error": {"message": f"Unsupported parameter: '{field}' is not supported with this model.", "param": field, "code": "unsupported_parameter"}},
+    "value": lambda field: {"error": {"message": f"Unsupported value: '{field}' does not support 0.0 with this model. Only the default (1) value is supported.", "param": field}},
+    "words": lambda field: {"error": {"message": f"{field} isn't supported by this model"}},
+    "extra field": lambda field: {"detail": [{"type": "extra_forbidden", "loc": ["body", field], "msg": "Extra inputs are not permitted", "input": 7}]},
+    "message in a message": lambda field: {"object": "error", "message": {"detail": [{"loc": ["body", field], "msg": "Extra inputs are not permitted"}]}},
+}  # fmt: skip
+"""How servers say that they don't take a field."""
+
+
+def not_taking(
+    bodies: list[dict[str, Any]], form: str, *fields: str, code: int = 400
+) -> Callable[[BaseHTTPRequestHandler, dict[str, Any]], None]:
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        bodies.append(body)
+        refused = next((field for field in fields if field in body), None)
+        reply = completion()
+        reply["choices"][0]["logprobs"] = {"content": [{"token": "a", "logprob": -0.5}]} if "logprobs" in body else None
+        answer(handler, code, UNSUPPORTED[form](refused)) if refused else answer(handler, body=reply)
+
+    return handle
+
+
+@pytest.mark.parametrize("form", UNSUPPORTED)
+@pytest.mark.parametrize("code", [400, 422])
+def test_sampling_fields_that_a_server_does_not_take_are_left_out(
+    asking: Callable[..., OpenAIPolicy], caplog: pytest.LogCaptureFixture, form: str, code: int
+) -> None:
+    bodies: list[dict[str, Any]] = []
+    assert asking(not_taking([], form), endpoint="vllm", logprobs=True).complete([ASK])[0].logprobs == [-0.5]
+    policy = asking(not_taking(bodies, form, "temperature", "seed", "top_p", code=code), endpoint="vllm", logprobs=True)
+    for _ in range(2):
+        [reply] = policy.complete([ASK], seed=7)
+        assert (reply.text, reply.logprobs) == ('{"click":7}', []), "another distribution than the one asked for"
+    assert len(bodies) == 5
+    for body in bodies[3:]:
+        assert not body.keys() & {"temperature", "seed", "top_p"}
+        assert {"max_tokens", "top_k"} <= body.keys()
+    told = [record.getMessage() for record in caplog.records if record.name.endswith("openai.requests")]
+    for field, line in zip(("temperature", "seed", "top_p"), told, strict=True):
+        assert f"Leaving out {field} from now on" in line
+
+
+def test_requests_at_once_tell_of_a_field_once(
+    asking: Callable[..., OpenAIPolicy], caplog: pytest.LogCaptureFixture
+) -> None:
+    bodies: list[dict[str, Any]] = []
+    together = threading.Barrier(4)
+
+    def handle(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        if "temperature" in body:
+            together.wait(30)
+        not_taking(bodies, "value", "temperature")(handler, body)
+
+    policy = asking(handle, retries=0)
+    assert [reply.text for reply in policy.complete([ASK] * 4)] == ['{"click":7}'] * 4
+    assert len(bodies) == 8
+    assert len([record for record in caplog.records if "Leaving out temperature" in record.getMessage()]) == 1
+
+
+@pytest.mark.parametrize(("endpoint", "field"), [(None, "max_tokens"), ("openai", "max_completion_tokens")])
+def test_the_length_is_sent_by_the_name_that_the_server_takes(
+    asking: Callable[..., OpenAIPolicy], endpoint: str | None, field: str
+) -> None:
+    [other] = {"max_tokens", "max_completion_tokens"} - {field}
+    bodies: list[dict[str, Any]] = []
+    policy = asking(not_taking(bodies, "parameter", field), endpoint=endpoint)
+    for _ in range(2):
+        policy.complete([ASK], max_new_tokens=9)
+    assert [(body.get(field), body.get(other)) for body in bodies] == [(9, None), (None, 9), (None, 9)]
+    bodies.clear()
+    policy = asking(not_taking(bodies, "parameter", field, other), endpoint=endpoint)
+    policy.complete([ASK], max_new_tokens=9)
+    assert not bodies[-1].keys() & {field, other}
+    assert len(bodies) == 3
+
+
+def test_a_refused_field_costs_no_guide(asking: Callable[..., OpenAIPolicy]) -> None:
+    bodies: list[dict[str, Any]] = []
+    policy = asking(not_taking(bodies, "value", "temperature", "response_format"), endpoint="openai")
+    policy.complete([ASK], schemas=[SCHEMA])
+    assert [body.keys() & {"temperature", "response_format"} for body in bodies] == [
+        {"temperature", "response_format"}, {"response_format"}, set(),
+    ]  # fmt: skip
+    bodies.clear()
+    policy = asking(not_taking(bodies, "value", "temperature"), endpoint="openai")
+    policy.complete([ASK], schemas=[SCHEMA])
+    assert ["response_format" in body for body in bodies] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "max_tokens is too large: 5000. This model supports at most 4096 completion tokens."),
+        ({}, "temperature must be at most 1"),
+        ({"extra_body": {"temperature": 0.3}}, "Unsupported value: 'temperature' does not support 0.3"),
+        ({"omit": ("temperature",)}, "Unsupported parameter: 'temperature'"),
+    ],
+)
+def test_other_refusals_leave_the_fields(
+    asking: Callable[..., OpenAIPolicy], options: dict[str, Any], message: str
+) -> None:
+    policy = asking(in_turn(*[status(400, message)] * 3), **options)
+    with pytest.raises(PolicyError, match=r"not accepted.*omit="):
+        policy.complete([ASK])
+    assert policy.totals.requests == 1
+
+
 def price(item: str) -> str:
     """What an item costs."""
     return f"{item}: 5"

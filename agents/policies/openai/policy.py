@@ -23,10 +23,12 @@ from selfsurf.agents.policies.openai import chat
 from selfsurf.agents.policies.openai.endpoints import ENDPOINTS, PLAIN, Endpoint, grammar_fields, schema_fields
 from selfsurf.agents.policies.openai.kinds import kind_fields
 from selfsurf.agents.policies.openai.requests import (
+    SAMPLING,
     Background,
     Explainer,
     Limits,
     Problem,
+    RefusedFields,
     ReplyError,
     RequestRefused,
     persist,
@@ -43,12 +45,6 @@ from selfsurf.agents.policies.request import CheckedPolicy, Request
 from selfsurf.agents.policy import Completion, Conversation, Guidance, Message, PolicyError
 from selfsurf.agents.reply.schema import any_action, in_words, strict, wrapped
 
-_SAMPLING = {
-    "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
-    "logit_bias",
-}  # fmt: skip
-"""Fields by which a server samples from another distribution than its model's."""
-
 _log = logging.getLogger(__name__)
 
 CHECK_TIMEOUT = 10.0
@@ -61,7 +57,7 @@ class OpenAIPolicy(CheckedPolicy):
     The requests of one call run concurrently, up to `max_concurrency`. Servers apply a grammar or a schema to what they
     sample, not to the beginning of a message; so a prefill is used for free replies only, and only where the server
     continues a message. A server that refuses schemas, grammars or tools is asked again without them: the prompt then
-    describes the reply's format, and the reply is parsed.
+    describes the reply's format, and the reply is parsed. Sampling fields that it names as unsupported are left out.
 
     Args:
         model: the model's name at the server.
@@ -89,7 +85,7 @@ class OpenAIPolicy(CheckedPolicy):
             `--logprobs-mode processed_logprobs`). Unless it does, they are recorded only for free replies at
             temperature 0 or 1, where there is no difference.
         extra_body: further fields of each request, such as `{"reasoning_effort": "low"}`.
-        omit: fields to leave out, such as `temperature`, which OpenAI's reasoning models refuse.
+        omit: fields to leave out from the start, such as `temperature`, which OpenAI's reasoning models refuse.
 
     Raises:
         ImportError: the `openai` package is not installed.
@@ -148,6 +144,7 @@ class OpenAIPolicy(CheckedPolicy):
         self._logprobs = self.endpoint.logprobs if logprobs is None else logprobs
         self._processed = processed_logprobs
         self._extra, self._omit = dict(extra_body or {}), frozenset(omit)
+        self._refused = RefusedFields(self._extra)
         self._limits = Limits(retries, timeout, patience)
         key = _key(self.endpoint, self.base_url, api_key)
         self._explain = Explainer(self.base_url, adapter or model, key, self.endpoint.key_variable)
@@ -204,9 +201,11 @@ class OpenAIPolicy(CheckedPolicy):
             (self._body(one, start, self._guide_fields(one), sampling), self._unguided(one, sampling))
             for one, start in zip(requests, started, strict=True)
         ]
-        as_asked = temperature in (0, 1) and not self.calls and _SAMPLING.isdisjoint((*self._extra, *self._omit))
+        answers = self._background.run(self._all(bodies))
+        changed = {*self._extra, *self._omit, *self._refused.names}
+        as_asked = temperature in (0, 1) and not self.calls and SAMPLING.isdisjoint(changed)
         replies: list[Any] = []
-        for one, start, answer in zip(requests, started, self._background.run(self._all(bodies)), strict=True):
+        for one, start, answer in zip(requests, started, answers, strict=True):
             if isinstance(answer, BaseException):
                 replies.append(answer)
                 continue
@@ -356,7 +355,14 @@ class OpenAIPolicy(CheckedPolicy):
         return (*answer, True)
 
     async def _persist(self, body: dict[str, Any]) -> tuple[Completion, int]:
-        return await persist(lambda: self._ask(body), self._limits, self._explain)
+        """Return the reply and the number of attempts, without the sampling fields that the server refuses."""
+        while True:
+            sent = self._refused.without(body)
+            try:
+                return await persist(partial(self._ask, sent), self._limits, self._explain)
+            except RequestRefused as refusal:
+                if not self._refused.note(refusal, sent):
+                    raise
 
     def _note_refusal(self, refusal: RequestRefused) -> None:
         """Note that the server took a request only without its guide; a server that never took one gets none again."""

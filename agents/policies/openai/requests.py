@@ -6,9 +6,10 @@ import asyncio
 import logging
 import math
 import random
+import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -30,6 +31,18 @@ _LONGEST = 400
 
 _CURE = "A field that the server doesn't take can be left out (omit=), a prompt shortened (max_prompt_tokens=)."
 
+SAMPLING = frozenset({
+    "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
+    "logit_bias",
+})  # fmt: skip
+"""Fields by which a server samples from another distribution than its model's."""
+_LENGTHS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+"""Fields that limit a reply's length, each with the other name for it."""
+_UNSUPPORTED = re.compile(
+    r"unsupported|(?:not|n't) (?:\w+ )?(?:supported?|accept(?:ed)?|allowed|permitted|recogni[sz]ed?)|unknown|unexpected"
+    r"|unrecogni[sz]ed|deprecated", re.IGNORECASE,
+)  # fmt: skip
+
 _Result = TypeVar("_Result")
 
 
@@ -43,11 +56,44 @@ class RequestRefused(PolicyError):
     Args:
         text: what the server said.
         cure: what to do about it.
+        fields: the names, and other words, by which the server says what it doesn't support; empty if it names nothing.
     """
 
-    def __init__(self, text: str, cure: str) -> None:
+    def __init__(self, text: str, cure: str, fields: frozenset[str] = frozenset()) -> None:
         super().__init__(f"{text} {cure}")
         self.text = text
+        self.fields = fields
+
+
+class RefusedFields:
+    """Sampling fields that a server has refused: left out of requests from then on, or sent by their other name.
+
+    Args:
+        kept: fields that are sent in any case.
+    """
+
+    def __init__(self, kept: Collection[str] = ()) -> None:
+        self.names: dict[str, str] = {}
+        """Of each refused field the name that is sent instead; empty: none."""
+        self._kept = kept
+
+    def without(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a request's body without the fields."""
+        sent = {self.names.get(name, name): value for name, value in body.items()}
+        sent.pop("", None)
+        return sent
+
+    def note(self, refusal: RequestRefused, body: Mapping[str, Any]) -> bool:
+        """Note the fields of a body that a refusal names, and return whether there are any."""
+        refused = refusal.fields & body.keys() & {*SAMPLING, *_LENGTHS, "seed"} - set(self._kept)
+        for field in sorted(refused - self.names.keys()):
+            other = _LENGTHS.get(field, "")
+            if other in self.names:  # the server takes neither name
+                self.names[other], other = "", ""
+            self.names[field] = other
+            what = f"Sending {other} instead of" if other else "Leaving out"
+            _log.warning("%s %s %s from now on; omit= leaves it out from the start.", refusal.text, what, field)
+        return bool(refused)
 
 
 @dataclass(frozen=True)
@@ -60,6 +106,8 @@ class Problem:
     """Whether another attempt may succeed."""
     cure: str = ""
     """What to do about a request that the server refuses as it stands; empty for other troubles."""
+    fields: frozenset[str] = frozenset()
+    """As in `RequestRefused`."""
     wait: float | None = None
     """Seconds that the server asked for."""
 
@@ -104,7 +152,7 @@ async def persist(
                 raise
         # Raised outside the handler: the client's exception, which may hold the key, must not become our context.
         if problem.cure:
-            raise RequestRefused(problem.text, problem.cure)
+            raise RequestRefused(problem.text, problem.cure, problem.fields)
         if not problem.again:
             raise PolicyError(problem.text)
         spent = time.monotonic() - start
@@ -204,7 +252,8 @@ class Explainer:
             cure = f"Check model={self.model!r} and base_url=, which ends in /v1."
             return Problem(f"{where}: {message}", cure=cure)
         if status in (400, 413, 415, 422, 501):
-            return Problem(f"{where}: the request is not accepted. {message}", cure=_CURE)
+            fields = _unsupported(error)
+            return Problem(f"{where}: the request is not accepted. {message}", cure=_CURE, fields=fields)
         if status == 429 and error.code == "insufficient_quota":
             return Problem(f"{where}: the account has no quota left. {message}")
         if status in (408, 429) or status >= 500:
@@ -223,6 +272,14 @@ def _message(error: Any) -> str:
                 return str(inner[key])
         return str(inner)
     return str(body or error.response.text)
+
+
+def _unsupported(error: Any) -> frozenset[str]:
+    """Return what a refusal names as unsupported: its `param` where it has one, else the words of its message."""
+    message = _message(error)
+    if not _UNSUPPORTED.search(message):
+        return frozenset()
+    return frozenset([error.param] if error.param else re.findall(r"(?<![\w-])\w+(?![\w-])", message))
 
 
 class Background:

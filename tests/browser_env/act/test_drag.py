@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from selfsurf.browser_env.act.drag import DWELL
 from tests.few import few
 from tests.in_page import value
 
@@ -243,3 +244,38 @@ def test_a_drag_that_asked_the_server_for_something_is_not_tried_again(make, loo
     env, _ = make(loopback(answer).url)
     obs, *_ = env.step({"action": "drag", "from": "#a", "to": "#b"})
     assert (obs["last_error"], asked) == ("", ["/moved?1"])
+
+
+LOOKS = {
+    "every 50 ms from the first move on": "if (!timer) timer = setInterval(look, 50)",
+    "100 ms after the last move": "clearTimeout(timer); timer = setTimeout(look, 100)",
+    "every 100 ms while the mouse moves": "if (!due) { due = true; setTimeout(() => { due = false; look() }, 100) }",
+}
+
+
+@pytest.mark.parametrize("clock", few(1, ["real", "virtual"]))
+@pytest.mark.parametrize("looks", LOOKS)
+def test_a_page_that_looks_at_the_mouse_now_and_then_sees_where_it_is_dropped(open_page, by_name, looks, clock):
+    env, obs = open_page(
+        f"""<ul id=l style="user-select:none"><li style="cursor:grab">A<li style="cursor:grab">B<li style="cursor:grab">C</ul><script>
+        let dragged, at, ghost, timer, due;
+        const look = () => {{ const over = dragged && document.elementFromPoint(...at)?.closest('li'); if (over && over != dragged) over.after(dragged) }};
+        l.onpointerdown = (e) => {{ e.preventDefault(); dragged = e.target }};
+        document.onpointermove = (e) => {{ at = [e.clientX, e.clientY]; if (!dragged) return; dragged.style.opacity = Math.random(); {LOOKS[looks]} }};
+        document.onpointerup = () => {{ clearInterval(timer); dragged.style.opacity = ''; dragged = null }}</script>""",
+        options={"clock": clock},
+    )
+    drag(env, obs, by_name, "A", "C")
+    assert value(env, "l.innerText.split(/\\s+/)") == ["B", "C", "A"]
+
+
+def test_a_list_that_is_sorted_at_once_is_not_waited_for(open_page):
+    env, _ = open_page(
+        """<ul id=l style="user-select:none"><li>A<li>B<li>C</ul><script>let dragged, at;
+        l.onpointerdown = (e) => { e.preventDefault(); dragged = e.target };
+        document.onpointermove = (e) => { const over = dragged && e.target.closest('li'); if (over && over != dragged) { over.after(dragged); setTimeout(() => {}) } at = performance.now() };
+        document.onpointerup = () => { stayed = performance.now() - at; dragged = null }</script>"""
+    )
+    env.step({"action": "drag", "from": "text=A", "to": "text=C"})
+    assert value(env, "l.innerText.split(/\\s+/).join('')") == "BCA"
+    assert value(env, "stayed") < DWELL

@@ -24,6 +24,11 @@ PACKAGES = {
     "monaco-editor": "0.52.2", "@tiptap/core": "3.34.0", "@tiptap/pm": "3.34.0", "@tiptap/starter-kit": "3.34.0",
     "slate": "0.146.0", "slate-dom": "0.146.1", "slate-react": "0.146.1", "slate-history": "0.115.0",
     "lexical": "0.52.0", "@lexical/rich-text": "0.52.0", "@lexical/history": "0.52.0",
+    "muuri": "0.9.5", "choices.js": "11.1.0", "select2": "4.0.13", "react-select": "5.10.1", "jquery.fancytree": "2.38.5",
+    "ckeditor5": "44.3.0", "@mui/material": "6.4.0", "@emotion/react": "11.14.0", "@emotion/styled": "11.14.0",
+    "@radix-ui/react-dropdown-menu": "2.2.1", "@blueprintjs/core": "5.9.1", "@fluentui/react-menu": "9.25.7", "@fluentui/react-provider": "9.22.22",
+    "@fluentui/react-theme": "9.2.2", "@tarekraafat/autocomplete.js": "10.2.10", "corejs-typeahead": "1.3.4",
+    "tributejs": "5.1.3", "infinite-scroll": "5.0.0",
 }  # fmt: skip
 
 BUNDLES = {
@@ -45,6 +50,45 @@ BUNDLES = {
         editor.setRootElement(ed); registerRichText(editor); registerHistory(editor, createEmptyHistoryState(), 300);
         editor.update(() => $getRoot().append($createParagraphNode().append($createTextNode('old'))));
         window.lexicalText = () => editor.getEditorState().read(() => $getRoot().getTextContent());""",
+    "bold-prosemirror": """import {EditorState} from 'prosemirror-state'; import {EditorView} from 'prosemirror-view'; import {toggleMark} from 'prosemirror-commands';
+        import {DOMParser} from 'prosemirror-model'; import {schema} from 'prosemirror-schema-basic'; const el = document.createElement('div'); el.innerHTML = '<p>one two three</p>';
+        const view = new EditorView(ed, {state: EditorState.create({doc: DOMParser.fromSchema(schema).parse(el)})});
+        bold.onmousedown = (e) => { e.preventDefault(); toggleMark(schema.marks.strong)(view.state, view.dispatch); };""",
+    "bold-tiptap": """import {Editor} from '@tiptap/core'; import StarterKit from '@tiptap/starter-kit';
+        const editor = new Editor({element: ed, extensions: [StarterKit], content: '<p>one two three</p>'}); bold.onclick = () => editor.chain().focus().toggleBold().run();""",
+    "bold-slate": """import {createElement as e, useState, useCallback} from 'react'; import {createRoot} from 'react-dom/client';
+        import {createEditor, Editor} from 'slate'; import {Slate, Editable, withReact} from 'slate-react'; import {withHistory} from 'slate-history';
+        const App = () => { const [editor] = useState(() => withHistory(withReact(createEditor()))); bold.onmousedown = (ev) => { ev.preventDefault(); Editor.addMark(editor, 'bold', true); };
+          const renderLeaf = useCallback(({attributes, children, leaf}) => e('span', attributes, leaf.bold ? e('strong', null, children) : children), []);
+          return e(Slate, {editor, initialValue: [{type: 'paragraph', children: [{text: 'one two three'}]}]}, e(Editable, {'aria-label': 'Text', renderLeaf})); }; createRoot(ed).render(e(App));""",
+    "bold-lexical": """import {createEditor, $getRoot, $createParagraphNode, $createTextNode, FORMAT_TEXT_COMMAND} from 'lexical'; import {registerRichText} from '@lexical/rich-text';
+        const editor = createEditor({onError: console.error}); editor.setRootElement(ed.appendChild(Object.assign(document.createElement('div'), {contentEditable: true}))); registerRichText(editor);
+        editor.update(() => $getRoot().append($createParagraphNode().append($createTextNode('one two three')))); bold.onclick = () => editor.dispatchCommand(FORMAT_TEXT_COMMAND, 'bold');""",
+    "bold-ckeditor": """import {ClassicEditor, Essentials, Bold, Paragraph} from 'ckeditor5';
+        ClassicEditor.create(ed, {licenseKey: 'GPL', plugins: [Essentials, Bold, Paragraph], toolbar: ['bold'], initialData: '<p>one two three</p>'}).then((editor) => { window.ck = editor; });""",
+    "choose-react-select": """import {createElement as e} from 'react'; import {createRoot} from 'react-dom/client'; import Select from 'react-select';
+        const options = ['Rope', 'Ball', 'Hoop'].map((value) => ({value, label: value}));
+        createRoot(root).render(e(Select, {...window.props, 'aria-label': 'Toys', options, onChange: (now) => { window.chosen = [now].flat().map((one) => one.value); }}));""",
+    "choose-mui": """import {createElement as e, useState} from 'react'; import {createRoot} from 'react-dom/client'; import {Select, MenuItem} from '@mui/material';
+        const App = () => { const {multiple} = window.props; const [value, set] = useState(multiple ? [] : '');
+          const onChange = (event) => { set(event.target.value); window.chosen = [event.target.value].flat(); };
+          return e(Select, {multiple, value, onChange, inputProps: {'aria-label': 'Toys'}, style: {width: 200}}, ['Rope', 'Ball', 'Hoop'].map((name) => e(MenuItem, {key: name, value: name}, name))); };
+        createRoot(root).render(e(App));""",
+    "radix": """import {createElement as e} from 'react'; import {createRoot} from 'react-dom/client'; import * as M from '@radix-ui/react-dropdown-menu';
+        const sub = e(M.Sub, null, e(M.SubTrigger, null, 'More'), e(M.Portal, null, e(M.SubContent, null, e(M.Item, null, 'Deep'))));
+        createRoot(ed).render(e(M.Root, null, e(M.Trigger, null, 'Open'), e(M.Portal, null, e(M.Content, null, e(M.Item, null, 'Copy'), sub))));""",
+    "blueprint": """import {createElement as e} from 'react'; import {createRoot} from 'react-dom/client'; import {Menu, MenuItem} from '@blueprintjs/core';
+        createRoot(ed).render(e(Menu, null, e(MenuItem, {text: 'Copy'}), e(MenuItem, {text: 'More'}, e(MenuItem, {text: 'Deep'}))));""",
+    "fluent": """import {createElement as e} from 'react'; import {createRoot} from 'react-dom/client';
+        import {Menu, MenuItem, MenuList, MenuPopover, MenuTrigger} from '@fluentui/react-menu';
+        import {FluentProvider} from '@fluentui/react-provider'; import {webLightTheme} from '@fluentui/react-theme';
+        const sub = e(Menu, null, e(MenuTrigger, null, e(MenuItem, null, 'More')), e(MenuPopover, null, e(MenuList, null, e(MenuItem, null, 'Deep'))));
+        const list = e(MenuList, null, e(MenuItem, null, 'Copy'), sub);
+        createRoot(ed).render(e(FluentProvider, {theme: webLightTheme}, e(Menu, null, e(MenuTrigger, null, e('button', null, 'Open')), e(MenuPopover, null, list))));""",
+    "react-select": """import {createElement as e} from 'react'; import {createRoot} from 'react-dom/client'; import AsyncSelect from 'react-select/async';
+        const found = (text) => fetch('/page').then(() => [{value: 1, label: text + 'lo'}]);
+        const loadOptions = (text) => new Promise((done) => setTimeout(() => done(found(text)), 400));
+        createRoot(ed).render(e(AsyncSelect, {'aria-label': 'City', loadOptions}));""",
 }
 
 
@@ -57,7 +101,10 @@ def packages():
             pytest.skip("npm is not installed")
         wanted = [f"{name}@{version}" for name, version in PACKAGES.items()]
         done = subprocess.run(
-            ["npm", "install", "--no-audit", "--no-fund", *wanted], cwd=folder, capture_output=True, check=False
+            ["npm", "install", "--no-audit", "--no-fund", "--legacy-peer-deps", *wanted],
+            cwd=folder,
+            capture_output=True,
+            check=False,
         )
         if done.returncode:
             pytest.skip("npm could not install the packages")

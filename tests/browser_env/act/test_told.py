@@ -99,6 +99,27 @@ def test_where_nothing_scrolls_it_is_told(open_page):
     assert "nothing scrolled" in obs["events"][0]
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("<p id=m>Loading more...</p>", "the page shows that it is loading more"),
+        ("<div aria-busy=true>More</div>", "the page shows that it is loading more"),
+        ("<script>onwheel = () => fetch('/more?hangs')</script>", "what was requested is still to come"),
+        ("<p hidden>Loading more...</p>", "or this does not scroll"),
+    ],
+)
+def test_where_more_is_being_loaded_it_is_told(make, loopback, more, told):
+    def answer(request):
+        if "hangs" in request.path:
+            time.sleep(1)
+        return f"<p style='height:3000px'>feed</p>{more}".encode()
+
+    env, _ = make(loopback(answer).url)
+    env.step({"action": "scroll", "dy": 9000})
+    obs, *_ = env.step({"action": "scroll", "dy": 100})
+    assert told in obs["events"][0]
+
+
 @pytest.mark.parametrize("holder", ["body", "html"])
 def test_scrolling_under_an_overlay_leaves_the_page_that_it_holds_still(open_page, by_name, holder):
     env, obs = open_page(
@@ -135,6 +156,28 @@ def test_a_menu_that_opens_over_its_button_is_no_slip(open_page):
     obs, *_ = env.step({"action": "click", "id": 1})
     assert obs["last_error"] == ""
     assert [*obs["events"]] == ["when the mouse was released, div#m had come over the element: no click"]
+
+
+CLIPPED = "border:0;clip:rect(0,0,0,0);height:1px;width:1px;margin:-1px;padding:0;overflow:hidden;position:absolute"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"""<label style="display:inline-flex;align-items:center;position:relative"><input type=checkbox style="{CLIPPED}">
+        <span style="width:16px;height:16px;border:2px solid"></span><span style="margin-left:8px">Agree</span></label>""",
+        """<button aria-haspopup=listbox aria-expanded=false onmousedown="m.hidden = false; this.ariaExpanded = true">Agree</button>
+        <div id=m hidden style="position:fixed;inset:0"><ul role=listbox><li role=option>One</ul></div>""",
+        """<button onmousedown="m.hidden = false">Agree</button><div id=m hidden style="position:fixed;inset:0"><ul role=menu><li role=menuitem>One</ul></div>""",
+        """<button onmousedown="m.className = 'ripple'" onmouseup="m.className = ''">Agree</button><i id=m style="pointer-events:none"></i><style>.ripple {position:fixed;inset:0}</style>""",
+    ],
+)
+@pytest.mark.parametrize("offset", few(1, ["20px", "20.5px", "20.25px"]))
+def test_what_was_clicked_or_opened_is_not_told_as_no_click(open_page, by_name, page, offset):
+    env, obs = open_page(f"<div style='padding:{offset}'>{page}</div>")
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Agree")["id"]})
+    assert (obs["last_error"], list(obs["events"])) == ("", [])
+    assert value(env, "document.querySelector('input')?.checked ?? true")
 
 
 def test_a_whole_folder_can_not_be_uploaded(open_page, tmp_path):

@@ -17,7 +17,7 @@ from selfsurf.browser_env.attempts.settings import LogSettings
 from selfsurf.browser_env.router import evidence
 from selfsurf.browser_env.router.evidence import Sight, collect
 from selfsurf.browser_env.safety.masking import MASK_COLOUR, secret_boxes
-from selfsurf.browser_env.safety.numbers import luhn
+from selfsurf.browser_env.safety.numbers import is_ean, luhn
 from selfsurf.browser_env.safety.redaction import Redactor
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.tasks import miniwob, scenarios
@@ -32,6 +32,12 @@ def each(row, numbers=ROWS):
 
 ARTICLES = [f"4006381{number:06}" for number in range(100, 400) if luhn(f"4006381{number:06}")]
 """Numbers of articles that have a card's check digit."""
+BARE = [digits for number in range(4000) if luhn(digits := f"400638{number:07}") and is_ean(digits)]
+ORDERS = [
+    digits for start in ("31000", "500123", "4001234", "530001234")
+    for number in range(400) if luhn(digits := f"{start}{number:08}") and not is_ean(digits)
+]  # fmt: skip
+"""Numbers of a length that the issuer doesn't give, with a card's check digit."""
 GENERATED = {
     "list": "<ul>" + each("<li>Item {n} <span>2026-11-{day:02}</span> <b>{price}</b> <button>Buy</button></li>") + "</ul>",
     "price table": "<table><tr><th>Item<th>Day<th>Price<th>Stock</tr>"
@@ -46,6 +52,8 @@ GENERATED = {
     "options": "<label>Year <select>" + each("<option>{price}</option>") + "</select></label>",
     "times": "<p>" + each("<time>2026-11-{day:02} 12:30</time>, 17644{id} ms, <code>0.{id}{id}</code><br>"),
     "articles": "<ul>" + "".join(f"<li>{name} {digits}" for name in ("EAN", "GTIN:", "ISBN-13") for digits in ARTICLES) + "</ul>",
+    "articles without a name": "<ul>" + "".join(f"<li>{digits}" for digits in BARE) + "</ul>",
+    "numbers of orders": "<ul>" + "".join(f"<li>Order {digits}" for digits in ORDERS) + "</ul>",
     "lines": "<p>" + each("{price}<br>") + "</p><pre>" + each("{price}\n") + "</pre>",
 }  # fmt: skip
 KEPT = sorted((ROOT / "tests/browser_env/pages").glob("*.html"))
@@ -149,16 +157,22 @@ PLANTED = {
     "tel: link": "<a href='tel:+49301234567'>+49 30 1234567</a>",
     "tel: link with words": "<a href='tel:+49301234567'>Call <b>030</b> 123 45 67</a>",
     "named number": "Telefon: +49 151 2345678",
+    "named number, French": "Tél. : 01 23 45 67 89",
+    "named number, Russian": "Телефон: 8 912 345 67 89",
+    "number of a messenger": "WhatsApp: +49 151 2345678",
+    "named number without a colon": "Phone +49 30 1234567",
+    "American number without a colon": "Mobile 984-914-7095",
+    "named number over spans": "<span>Phone</span> <span>(030)</span> <span>1234567</span>",
 }  # fmt: skip
 LEFT = {"IBAN after its name": "IBAN: ", "IBAN after its name over spans": "IBAN: ", "hex in a path": "http://a.b/reset/", "password": "password=", "named number": "Telefon: ",
+        "named number, French": "Tél. : ", "named number, Russian": "Телефон: ", "number of a messenger": "WhatsApp: ", "named number without a colon": "Phone ",
+        "American number without a colon": "Mobile ", "named number over spans": "Phone ",
         "tel: link with words": "Call "}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", PLANTED)
 def test_a_planted_secret_is_masked_in_line_tree_dom_and_picture(open_page, tmp_path, kind):
-    page = (
-        f"<body style='margin:0;font:16px monospace'><p>Before</p><p><span id=it>{PLANTED[kind]}</span></p><p>After 12"
-    )
+    page = f"<meta charset=utf-8><body style='margin:0;font:16px monospace'><p>Before</p><p><span id=it>{PLANTED[kind]}</span></p><p>After 12"
     options = {"safety": Safety(secrets={"password": "hunter2/secret"})}
     env, _ = open_page(page, options=options)
     found, tab = look(env)
@@ -222,6 +236,119 @@ def test_a_telephone_number_of_a_link_is_masked_in_the_names_around_it(open_page
     assert "49301234567" not in seen
     assert "Ada" in seen
     assert redactor.text("dial 030 1234567") != "dial 030 1234567"
+
+
+def shown_as(env, tab, found, redactor):
+    """Return the tree and the DOM after redaction, and for each element of class n whether the picture hides it all."""
+    redactor.learn(found.values)
+    redactor.learn_from(found.tree, found.dom)
+    boxes = runtime().run(secret_boxes(tab, (), private=True))
+    rects = runtime().run(tab.page.evaluate(
+        """Array.from(document.querySelectorAll('.n')).map((el) => {
+            const range = document.createRange();
+            range.selectNodeContents(el);
+            const r = range.getBoundingClientRect();
+            return [r.x, r.y, r.width, r.height];
+        })"""
+    ))  # fmt: skip
+    hidden = [
+        any(a <= x + 1 and b <= y + 1 and a + c >= x + w - 1 and b + d >= y + h - 1 for a, b, c, d in boxes)
+        for x, y, w, h in rects
+    ]
+    return json.dumps([redactor.record(found.tree), redactor.record(found.dom)]), hidden
+
+
+NUMBER = "<b class=n>612 345 678</b>"
+BESIDE_ITS_NAME = {
+    "cell": f"<table><tr><td>Name<td>Ada<tr><td>Phone<td>{NUMBER}</table>",
+    "cell without a prefix": "<table><tr><th>Tél.<td class=n>612345678</table>",
+    "two in a cell": f"<table><tr><th>Mobile phone:<td>{NUMBER}<br>{NUMBER}</table>",
+    "column": f"<table><thead><tr><th>Who<th>Phone<th>Age<tbody><tr><td>Ada<td>{NUMBER}<td>36<tr><td>Bob<td>{NUMBER}<td>40</table>",
+    "column of cells": f"<table><tr><td>Who<td>WhatsApp<tr><td>Ada<td>{NUMBER}</table>",
+    "column of roles": f"<div role=table><div role=row><div role=columnheader>Telefon</div></div><div role=row><div role=cell>{NUMBER}</div></div></div>",
+    "column of a table within a table": f"<table><tr><td><table><tr><th>A<th>Phone<tr><td>x<td>{NUMBER}</table></table>",
+    "description": f"<dl><dt>Phone<dd>{NUMBER}<dd>{NUMBER}</dl>",
+    "spans": f"<span>Telefon</span> <span>{NUMBER}</span>",
+    "block": f"<div><div>Mobile</div> <div>{NUMBER}</div></div>",
+}  # fmt: skip
+BESIDE_OTHERS = {
+    "amounts": "<table><tr><td>Mobile<td class=n>1,234,567<td class=n>12.345.678,00</table>",
+    "date": "<p>Mobile</p><p class=n>2026-11-30</p><p>Phone</p><p class=n>30.11.2026</p>",
+    "address": "<dl><dt>Mobile<dd class=n>192.168.178.21</dl>",
+    "next row": "<table><tr><td>A<td>Phone<tr><td class=n>7654321<td>x</table>",
+    "first column": "<table><tr><td>Mobile<td>5<tr><td class=n>7654321<td>x</table>",
+    "short": "<p>Phone</p><p class=n>12345</p>",
+    "words": "<p>Phone</p><p class=n>7654321 items</p><p class=n>iPhone 0151234567</p>",
+    "another table": "<table><tr><th>Phone</table><table><tr><th>Order<tr><td class=n>7654321</table>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", BESIDE_ITS_NAME)
+def test_a_telephone_number_beside_its_name_is_masked(open_page, where):
+    env, _ = open_page(f"<meta charset=utf-8><p>Before 12</p>{BESIDE_ITS_NAME[where]}<p>After 612</p>")
+    found, tab = look(env)
+    seen, hidden = shown_as(env, tab, found, Redactor())
+    assert not re.search(r"345.?678", seen)
+    assert "Before 12" in seen
+    assert "After 612" in seen
+    assert hidden
+    assert all(hidden)
+    markup = runtime().run(tab.page.evaluate("document.body.innerHTML"))
+    assert not re.search(r"345.?678", Redactor().record(markup))
+    text = runtime().run(tab.page.evaluate("document.body.innerText"))
+    if "column" not in where and where != "spans":
+        redactor = Redactor()
+        redactor.learn_from(text)
+        assert not re.search(r"345.?678", redactor.record([text])[0])
+
+
+@pytest.mark.parametrize("where", BESIDE_OTHERS)
+def test_other_numbers_beside_a_telephones_name_stay(open_page, where):
+    env, _ = open_page(BESIDE_OTHERS[where])
+    found, tab = look(env)
+    redactor = Redactor()
+    seen, hidden = shown_as(env, tab, found, redactor)
+    assert seen == json.dumps([found.tree, found.dom])
+    assert not any(hidden)
+    for read in ("innerHTML", "innerText"):
+        text = runtime().run(tab.page.evaluate(f"document.body.{read}"))
+        assert Redactor().record(text) == text
+
+
+@pytest.mark.parametrize(
+    ("known", "spelled"),
+    [
+        ("<a href='tel:+49301234567'>Call</a>", ["030 1234567", "(030) 123-4567", "+49 (0)30 123 45 67", "0049 30 1234567"]),
+        ("<a href='tel:030-1234567'>Call</a>", ["+49 30 1234567", "030/1234567"]),
+        ("<a href='tel:+1-984-914-7095'>Call</a>", ["(984) 914-7095", "984.914.7095", "+1 984 914 7095"]),
+        ("<p>Phone</p><p>030 1234567</p>", ["+49 30 123 45 67"]),
+        ("<input type=tel value='+49 30 1234567'>", ["030 1234567"]),
+        ("<input value='Grace Hopper'><input readonly value='Zwiebelstadt'>", ["Grace Hopper", "Zwiebelstadt"]),
+    ],
+)  # fmt: skip
+def test_a_known_number_or_value_is_masked_elsewhere_on_the_page(open_page, known, spelled):
+    page = (
+        known + "".join(f"<p>so <b class=n>{one}</b> it is</p>" for one in spelled) + "<p>5301234567, 300 1234567</p>"
+    )
+    env, _ = open_page(page)
+    found, tab = look(env)
+    seen, hidden = shown_as(env, tab, found, Redactor())
+    for one in spelled:
+        assert one[-6:] not in seen.replace("5301234567, 300 1234567", "")
+    assert "5301234567, 300 1234567" in seen
+    assert all(hidden)
+
+
+def test_what_a_field_holds_is_masked_in_a_log_wherever_the_page_repeats_it(open_page, tmp_path):
+    env, _ = open_page("<input value='Grace Hopper'><select><option>Berlin</select><p>Dear Grace Hopper of Berlin")
+    found, _ = look(env)
+    log = FileLog("run", LogSettings(tmp_path / "log"))
+    log.failed(Attempt("run", "s", "a", "act", "p", {}), 1.0, Failure("unknown", "No Grace Hopper", False), found)
+    log.close("failed")
+    assert log.flush(60)
+    written = "\n".join(file.read_text() for file in log.folder.rglob("*.json*"))
+    assert "Grace" not in written
+    assert "of Berlin" in written
 
 
 def test_numbers_are_no_text_in_a_snapshot_but_are_in_an_action():

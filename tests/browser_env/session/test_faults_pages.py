@@ -369,3 +369,50 @@ def test_a_session_whose_last_tab_closes_itself_gets_a_blank_one(run):
 def test_a_document_without_any_element(run):
     (*_, info), _ = run("<button onclick='document.documentElement.remove()'>Go</button>")
     assert info["outcome"] == "running", info["outcome_detail"]
+
+
+SILENT_FRAMES = {
+    "never comes": "<iframe src={other}/never></iframe>",
+    "never ends": "<iframe src={other}/half></iframe>",
+    "is nested": "<iframe src={other}/nested></iframe>",
+    "is added": "<script>onload = () => document.body.insertAdjacentHTML('beforeend', '<iframe src={other}/never></iframe>')</script>",
+    "is of the same origin": "<iframe src=/never></iframe>",
+}
+
+
+@pytest.mark.parametrize("kind", few(2, SILENT_FRAMES))
+@pytest.mark.parametrize("clock", few(1, ["real", "virtual"]))
+def test_a_frame_that_does_not_answer_costs_three_seconds_once(loopback, kind, clock):
+    over = threading.Event()
+
+    def answer(request):
+        other = f"http://localhost:{request.server.server_port}"
+        if request.path == "/never":
+            over.wait(60)
+        if request.path == "/half":
+            request.wfile.write(b"HTTP/1.0 200 OK\r\ncontent-type: text/html\r\n\r\n<p>half" + b" " * 2000)
+            request.wfile.flush()
+            over.wait(60)
+        page = {
+            "/": f"<button onclick=\"document.title = 'done'\">Go</button><iframe srcdoc='<p>well</p>'></iframe>{SILENT_FRAMES[kind].format(other=other)}",
+            "/nested": f"<p>in<iframe src=http://127.0.0.1:{request.server.server_port}/never></iframe>",
+        }
+        return page.get(request.path, "").encode()
+
+    env = gymnasium.make("Browser-v0", start_url=loopback(answer).url, clock=clock)
+    try:
+        start = time.monotonic()
+        obs, _ = env.reset(seed=0)
+        assert time.monotonic() - start < 5 * crowd()
+        assert "well" in obs["page_text"]
+        for _ in range(2):
+            start = time.monotonic()
+            obs, *_ = env.step({"action": "click", "selector": "text=Go"})
+            assert time.monotonic() - start < 2 * crowd()
+            assert (obs["title"], obs["last_error"]) == ("done", "")
+        start = time.monotonic()
+        env.close()
+        assert time.monotonic() - start < 3 * crowd()
+    finally:
+        over.set()
+        env.close()

@@ -1,0 +1,149 @@
+"""Short timers and requests of the step's own events are waited for; what the page does by itself isn't."""
+
+import time
+
+import pytest
+
+from tests.in_page import value
+from tests.processes import crowd
+
+SHOWN = "setTimeout(() => q.textContent = 1234, {})"
+
+
+def outcome(env, action):
+    obs, *_, info = env.step(action)
+    assert obs["last_error"] == ""
+    return obs["page_text"], info["timing"]["settle"]
+
+
+HIGHLIGHT = """<div role=menu id=p><div role=menuitem tabindex=-1 aria-haspopup=menu aria-expanded=false id=b style="width:80px">More</div></div><div id=h></div>
+<script>b.onpointermove=()=>{if(b.dataset.highlighted)return;b.dataset.highlighted=1;b.tabIndex=0;b.focus();h.textContent='';setTimeout(()=>{h.innerHTML='<div role=menu><div role=menuitem tabindex=-1>Deep</div></div>';b.ariaExpanded='true'},%d)}</script>"""
+
+
+@pytest.mark.parametrize("delay", [100, 150, 250])
+def test_a_submenu_that_follows_its_highlight_is_seen(open_page, by_name, delay):
+    env, obs = open_page(HIGHLIGHT % delay)
+    obs, *_ = env.step({"action": "hover", "id": by_name(obs, "More")["id"]})
+    assert by_name(obs, "Deep")
+    assert "expanded" in by_name(obs, "More")["states"]
+
+
+SOURCES = {
+    "a search after a debounce": (
+        """<input id=i aria-label=City><p id=q></p><script>let t; i.oninput = () => { q.textContent = 'typing'; clearTimeout(t);
+        t = setTimeout(() => fetch('/slow').then((r) => r.text()).then((text) => { setTimeout(() => q.textContent = text, 20) }), 450) }</script>""",
+        {"action": "type", "id": 1, "text": "Os"},
+    ),
+    "mentions": (
+        """<div id=i contenteditable aria-label=Text></div><p id=q></p><script>i.oninput = () => { setTimeout(() => { q.textContent = 'answer' }, 80) }</script>""",
+        {"action": "type", "id": 1, "text": "@a"},
+    ),
+    "a swap after an answer": (
+        """<button onclick="this.className = 'asked'; q.textContent = '.'; const x = new XMLHttpRequest(); x.open('GET', '/slow'); x.onload = () => setTimeout(() => { q.textContent = x.responseText }, 20); x.send()">Go</button><p id=q></p>""",
+        {"action": "click", "id": 1},
+    ),
+    "an effect in a task of its own": (
+        """<input id=i aria-label=City><p id=q></p><script>const {port1, port2} = new MessageChannel(); port1.onmessage = () => { setTimeout(() => { q.textContent = 'answer' }, 400) };
+        i.oninput = () => { q.textContent = 'typing'; port2.postMessage(1) }</script>""",
+        {"action": "fill", "id": 1, "text": "Os"},
+    ),
+    "timers one after another": (
+        """<button onclick="q.textContent = '.'; setTimeout(() => { q.textContent += '.'; setTimeout(() => { q.textContent = 'answer' }, 300) }, 300)">Go</button><p id=q></p>""",
+        {"action": "click", "id": 1},
+    ),
+    "a choice": (
+        """<select aria-label=Country onchange="q.textContent = '.'; setTimeout(() => { q.textContent = 'answer' }, 300)"><option>A<option>B</select><p id=q></p>""",
+        {"action": "select", "id": 1, "options": ["B"]},
+    ),
+    "a feed": (
+        """<p style="height:1500px">long</p><p id=q></p><div id=end>Loading more...</div><script>new IntersectionObserver(([one]) => { if (one.isIntersecting) setTimeout(() => fetch('/slow').then((r) => r.text()).then((text) => { q.textContent = text }), 200) }).observe(end)</script>""",
+        {"action": "scroll", "dy": 1500},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["page", "frame", "with a screenshot"])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_what_a_timer_of_the_step_brings_is_seen(make, loopback, kind, how):
+    page, action = SOURCES[kind]
+
+    def answer(request):
+        if request.path == "/slow":
+            time.sleep(0.2)
+            return b"answer"
+        if request.path == "/" and how == "frame":
+            return b"<iframe src=/inner width=600 height=500></iframe>"
+        return b"<!doctype html>" + page.encode()
+
+    if kind == "a feed" and how == "frame":
+        action = {**action, "x": 100, "y": 100}
+    env, obs = make(loopback(answer).url, screenshot=how == "with a screenshot")
+    if "id" in action:
+        action = {
+            **action,
+            "id": next(one["id"] for one in obs["elements"] if one["role"] not in ("iframe", "generic")),
+        }
+    text, _ = outcome(env, action)
+    assert "answer" in text
+
+
+OTHERS = {
+    "a clock": "setInterval(() => { c.textContent = Date.now() }, 200)",
+    "a chain of timers": "(function go() { c.textContent = Date.now(); setTimeout(go, 150) })()",
+    "an animation": "(function go() { requestAnimationFrame(go); setTimeout(() => {}, 300) })()",
+    "a poll": "setInterval(() => fetch('/slow'), 30)",
+    "a poll in a chain": "(function go() { fetch('/slow'); setTimeout(go, 30) })()",
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_what_the_page_does_by_itself_is_not_waited_for(make, loopback, by_name, kind):
+    def answer(request):
+        if request.path == "/slow":
+            time.sleep(2)
+        return f"<button onclick=\"this.textContent = 'Gone'\">Go</button><p id=c></p><script>{OTHERS[kind]}</script>".encode()
+
+    env, _ = make(loopback(answer).url)
+    for _ in range(3):
+        *_, info = env.step({"action": "click", "id": 1})
+    assert info["timing"]["settle"] < 300 * crowd()
+
+
+@pytest.mark.parametrize(
+    "timer",
+    [
+        "setTimeout(() => q.remove(), 3000)",
+        "setTimeout(() => q.remove(), 700)",
+        "clearTimeout(setTimeout(() => q.remove(), 500))",
+        "window.t ??= setInterval(() => { q.hidden = !q.hidden }, 400)",
+    ],
+)
+def test_long_and_cancelled_timers_and_intervals_are_not_waited_for(open_page, timer):
+    env, _ = open_page(f'<button onclick="q.textContent = 1234; {timer}">Go</button><p id=q></p>')
+    text, waited = outcome(env, {"action": "click", "id": 1})
+    assert "1234" in text
+    assert waited < 350 * crowd()
+
+
+def test_timers_without_an_end_cost_the_bound_for_reactions_once(open_page):
+    env, _ = open_page(
+        '<button onclick="if (!window.n) { n = 0; (function go() { q.textContent = n++; setTimeout(go, 100) })() }">Go</button><p id=q></p>',
+    )
+    _, first = outcome(env, {"action": "click", "id": 1})
+    _, second = outcome(env, {"action": "click", "id": 1})
+    assert first < 2500 * crowd()
+    assert second < 900 * crowd()
+
+
+def test_pages_find_timers_as_they_are(open_page):
+    env, _ = open_page("<p>x</p>")
+    found = value(
+        env,
+        """Promise.all([
+            new Promise((go) => setTimeout(function (...all) { go([this === window, ...all]) }, 5, 'a', 2)),
+            new Promise((go) => { window.told = go; setTimeout('told(3)', 5) }),
+            new Promise((go) => requestAnimationFrame((at) => go(typeof at))),
+            new Promise((go) => { let n = 0; const id = setInterval(() => { if (++n === 3) { clearInterval(id); go(n) } }, 5) }),
+        ]).then((all) => [...all, setTimeout.name, setTimeout.length, /native code/.test(setTimeout), typeof setTimeout(() => {}), Object.keys(Object.getOwnPropertyDescriptor(window, 'setTimeout')).length])""",
+    )
+    assert found == [[True, "a", 2], 3, "number", 3, "setTimeout", 1, True, "number", 4]
