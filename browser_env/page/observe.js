@@ -123,7 +123,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     text += note;
   }
 
-  const isFree = covers();
+  const isFree = covers(), revealsMore = reveals();
 
   // Is it in view? And its state: `clipped` by something that does not scroll, `unclickable`, or `covered` and by what.
   function visibility(el, rect, at) {
@@ -148,10 +148,10 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     return [true, over ? ['covered', 'by ' + called(over)] : ['covered']];
   }
 
-  function addElement(el, role, depth, rect, at, name, value, source) {
+  function addElement(el, role, depth, rect, at, name, value, source, isDrawn = true) {
     const id = idOf(el);
     if (stamp) el.setAttribute('data-agent-id', String(id));
-    const [shown, why] = el.parentElement?.closest('canvas') ? [distanceOf(rect, at) === 0, ['unclickable']] : visibility(source || el, rect, at);
+    const [shown, why] = isDrawn ? visibility(source || el, rect, at) : [distanceOf(rect, at) === 0, ['unclickable']];
     const label = labelsIn(el);
     const options = optionsOf(el).map((o) => clip(label(o), LONGEST_LABEL));
     written += name.length + Math.min(value.length, 1000);
@@ -453,7 +453,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   function inCanvas(canvas, depth, at, rect, inert) {
     for (const el of inert ? [] : canvas.querySelectorAll(OWN_CONTROLS + ', [tabindex]')) {
       const role = roleOf(el);
-      addElement(el, role, depth, rect, at, clip(nameOf(el, role, true), 300), valueOf(el, role), null);
+      addElement(el, role, depth, rect, at, clip(nameOf(el, role, true), 300), valueOf(el, role), null, false);
     }
   }
 
@@ -517,27 +517,17 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     return el.draggable && tag !== 'img' && tag !== 'a';
   }
 
-  // Is it a cell of a grid, which is selected, edited or dropped on, or a header that can be focused or sorts? The
-  // listener may be anywhere above. A cell around a control is stood for by that, but for one of a calendar.
+  // Is it a cell or header of a grid that can be focused, or that says which it is to what listens around it? A cell that
+  // says nothing of itself is only text.
   let cells = 0;
   function isCell(el, role) {
     if (role !== 'gridcell' && role !== 'columnheader' && role !== 'rowheader' || !el.closest('[role=grid], [role=treegrid]')) return false;
-    return ['tabindex', 'data-date', 'aria-sort'].some((name) => el.hasAttribute(name)) || role === 'gridcell' && !el.querySelector(OWN_CONTROLS);
+    return el.hasAttribute('tabindex') || CELL_SAYS.some((name) => el.hasAttribute(name)) && isHeard(el);
   }
-
-  // Does more of it appear under the pointer? What has a visible control is pointed at by that.
-  const hovered = new Map();
-  function revealsMore(el, role) {
-    const item = role === 'row' || role === 'listitem', doc = el.ownerDocument;
-    if (!item && role !== 'generic') return false;
-    if (!hovered.has(doc)) hovered.set(doc, hoverRules(doc));
-    const rules = hovered.get(doc), isOwner = rules !== null && el.matches(rules.owners);
-    const hears = item && !dispatch(el, new Event(probe + '-hover', CLICK_PROBE));
-    if (!isOwner && !hears || Array.from(el.querySelectorAll(OWN_CONTROLS)).some(isSeen)) return false;
-    return hears || rules.all.some(([owner, inside]) => el.matches(owner) &&
-      Array.from(el.querySelectorAll(inside)).some((part) => !isSeen(part) && (part.matches(OWN_CONTROLS) || part.querySelector(OWN_CONTROLS))));
+  function isHeard(el) {
+    for (let node = el; node; node = parentAcross(node)) if (clicks(node)) return true;
+    return clicks(documentOf(el));
   }
-  const isSeen = (el) => el.checkVisibility({visibilityProperty: true});
 
   // Lists listen on behalf of their items, which are clicked or dragged, unless these contain controls of their own.
   function isItem(el) {
@@ -689,61 +679,10 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   };
 }
 
-// Does a style sheet of the page generate text? Asked again when there are more rules.
-const TELLING = /[\p{L}\p{N}\p{Sc}*\u201c\u201d]/u;
-const generating = new WeakMap();
-function hasGenerated(doc) {
-  const sheets = [...DOC.styleSheets(doc), ...DOC.adoptedStyleSheets(doc)];
-  let rules = 0;
-  try {
-    for (const sheet of sheets) rules += 1 + sheet.cssRules.length;
-  } catch { return true; }  // one of another origin
-  const [before, found] = generating.get(doc) || [0, false];
-  if (before === rules) return found;
-  const generates = sheets.some((sheet) => generatesIn(sheet.cssRules));
-  generating.set(doc, [rules, generates]);
-  return generates;
-}
-const generatesIn = (rules) => Array.from(rules).some((rule) => /::?(before|after)/.test(rule.selectorText || '') && /["(]/.test(rule.style?.content || '') ||
-  rule.cssRules && generatesIn(rule.cssRules) || rule.styleSheet && generatesIn(rule.styleSheet.cssRules));
-
-// What rules such as `tr:hover .actions {display: block}` show only under the pointer: the elements that are pointed at,
-// and for each rule these and what it shows in them; null if there are none. Asked again when there are more rules.
-const hovering = new WeakMap();
-function hoverRules(doc) {
-  const lists = [...DOC.styleSheets(doc), ...DOC.adoptedStyleSheets(doc)].map((sheet) => { try { return sheet.cssRules; } catch { return []; } });
-  const count = lists.reduce((sum, rules) => sum + 1 + rules.length, 0);
-  const known = hovering.get(doc);
-  if (known?.count === count) return known.rules;
-  const all = lists.flatMap((rules) => revealedBy(rules, '')).filter(isSelector);
-  const rules = all.length ? {all, owners: all.map(([owner]) => owner).join()} : null;
-  hovering.set(doc, {count, rules});
-  return rules;
-}
-function revealedBy(rules, around) {
-  const out = [];
-  for (const rule of rules) {
-    const selector = rule.selectorText?.replaceAll('&', `:is(${around})`) || around, style = rule.style;
-    const shows = style && (style.display && style.display !== 'none' || style.visibility === 'visible');
-    for (const part of shows && selector.includes(':hover') ? selector.split(/,(?![^()]*\))/) : []) {
-      const [, shown, group] = /^(.+):is\(:where\((.+)\):hover \*\)$/.exec(part) || [];
-      const [, before, after, inside] = /^(.*):hover([^\s>+~]*)\s*([\s>].*)$/.exec(part.trim()) || [];
-      if (group) out.push([group, shown]);
-      else if (before + after && inside) out.push([before + after, ':scope ' + inside]);
-    }
-    if (rule.cssRules) out.push(...revealedBy(rule.cssRules, selector));
-    if (rule.styleSheet) try { out.push(...revealedBy(rule.styleSheet.cssRules, '')); } catch { /* of another origin */ }
-  }
-  return out;
-}
-const nowhere = document.createDocumentFragment();
-function isSelector(pair) {
-  try { return pair.every((one) => nowhere.querySelector(one) === null); } catch { return false; }
-}
-
 // Cursors that say that something can be clicked or taken hold of.
 const HANDS = /^(?:pointer|grab|grabbing|move|all-scroll|(?:col|row|[ns]?[ew]?|n[ew]s[we]|ns|ew)-resize)$/;
 const MOST_CELLS = 1000;  // of grids, that have ids
+const CELL_SAYS = ['aria-selected', 'aria-sort', 'data-date', 'data-day', 'data-time', 'data-value'];
 const OWN_CONTROLS = 'a[href]:not([href^="#"]), button, input:not([type=hidden]), select, textarea, [role=button], [role=link], [role=menuitem]';
 const PHRASING = new Set('abbr b bdi bdo cite code data dfn em font i kbd mark q s samp small span strong sub sup time u var wbr'.split(' '));
 const CONTROLS = ['button', 'input', 'select', 'textarea'];

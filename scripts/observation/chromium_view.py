@@ -22,6 +22,10 @@ LISTENED = frozenset({
 })  # fmt: skip
 """Events whose listeners make something happen when an element is acted on."""
 
+CELLS = frozenset({"gridcell", "columnheader", "rowheader"})
+CELL_SAYS = frozenset({"aria-selected", "aria-sort", "data-date", "data-day", "data-time", "data-value"})
+"""Attributes by which a cell of a grid tells a listener around it which cell it is."""
+
 STYLES = ("cursor", "visibility", "overflow-x")
 
 
@@ -73,6 +77,8 @@ async def _looked_up(session: Any, node: Node) -> Node:
     if node.tag == "li" and not clickable:  # a list listens for its items
         around = await _evaluated(session, thing, "this.parentElement || this")
         clickable = await _listens(session, around["objectId"])
+    elif node.role in CELLS and CELL_SAYS & set(node.attributes) and not clickable:
+        clickable = await _is_heard(session, thing)
     return dataclasses.replace(node, clickable=clickable)
 
 
@@ -85,6 +91,16 @@ async def _evaluated(session: Any, thing: str, expression: str) -> Any:
 async def _listens(session: Any, thing: str) -> bool:
     found = await session.send("DOMDebugger.getEventListeners", {"objectId": thing})
     return any(listener["type"] in LISTENED for listener in found["listeners"])
+
+
+async def _is_heard(session: Any, thing: str) -> bool:
+    """Does anything around the element listen for what happens to it?"""
+    around = "this.closest('[role=grid], [role=treegrid]') && this.parentNode"
+    while "objectId" in (above := await _evaluated(session, thing, around)):
+        thing, around = above["objectId"], "this.parentNode || this.host || null"
+        if await _listens(session, thing):
+            return True
+    return False
 
 
 async def _accessible(session: Any) -> dict[int, dict[str, Any]]:

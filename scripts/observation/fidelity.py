@@ -34,7 +34,8 @@ the title is accepted, too. **Agreement** is the share of matched elements whose
 
 **A false element** is one of the observation's that is not judged interactive and on which nothing would happen: no
 listener for clicks, pointers or drags of its own, no pointer cursor, not focusable, editable or draggable, no native
-control, no label of one, and no role of action that the accessibility tree merely hides (`aria-hidden`). One that is
+control, no label of one, and no role of action that the accessibility tree merely hides (`aria-hidden`). Cells of a
+grid that say which they are (`aria-selected`, `data-date`) may have that listener anywhere around them. One that is
 not rendered (closed details, `content-visibility: hidden`) is false, whatever it listens to. One that is inert counts
 as false unless its states say `inert`, `disabled` or `covered`.
 """
@@ -127,7 +128,7 @@ class Node:
     inert: bool = False
     clickable: bool = False
     """Chromium says that it responds to clicks, or that the list does whose item it is; or it is a control, or has
-    listeners for clicks, pointers or drags."""
+    listeners for clicks, pointers or drags, or is a cell of a grid and they are around it."""
     pointer: bool = False
     """Its cursor is the pointing hand."""
     labels: bool = False

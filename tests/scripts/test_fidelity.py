@@ -218,6 +218,28 @@ def test_targets_on_a_hard_page(verdict_on, name):
     assert verdict.good, [(one.kind, one.node.html, one.theirs, one.ours) for one in verdict.disagreements]
 
 
+DAYS = """<!doctype html><table role=grid id=days><tr><th>Mo<td data-date=19>19<td>20</table>
+<table role=grid><tr><td data-date=21>21</table>
+<script>
+  document.querySelectorAll('td').forEach((cell) => { cell.dataset.agentId = cell.textContent; });
+  days.addEventListener('pointerdown', (event) => { document.title = `picked ${event.target.dataset.date}`; });
+</script>"""
+
+
+def test_a_cell_that_a_listener_around_it_knows_is_not_false(tmp_path):
+    page = tmp_path / "days.html"
+    page.write_text(DAYS, encoding="utf8")
+    env = gymnasium.make("Browser-v0", start_url=page.as_uri(), viewport=VIEWPORT, screenshot=False)
+    try:
+        env.reset(seed=0)
+        cells = {one.stamp: can_be_acted_on(one, ()) for one in collect(env.unwrapped.core) if one.stamp}
+        obs, *_ = env.step({"action": "click", "selector": "[data-date='19']"})
+    finally:
+        env.close()
+    assert cells == {"19": True, "20": False, "21": False}
+    assert obs["title"] == "picked 19"
+
+
 @pytest.mark.slow
 def test_frames_in_processes_of_their_own_are_joined():
     with Pages() as pages:
