@@ -191,15 +191,16 @@ class _Document:
     def nodes(self, session: int, known: dict[int, dict[str, Any]], modal: int | None) -> list[Node]:
         """The elements that have a role of some sort or a stamp."""
         return [
-            self._node(node, (session, backend), known.get(backend), modal)
+            self._node(node, (session, backend), known, modal)
             for node, (kind, backend) in enumerate(zip(self.raw["nodeType"], self.raw["backendNodeId"], strict=True))
             if kind == 1 and (backend in known or STAMP in self.attributes[node])
         ]
 
-    def _node(self, node: int, key: tuple[int, int], accessible: dict[str, Any] | None, modal: int | None) -> Node:
+    def _node(self, node: int, key: tuple[int, int], all_known: dict[int, dict[str, Any]], modal: int | None) -> Node:
         attributes, tag = self.attributes[node], self.tags[node]
         above = self._above(node)
         ancestors = [self.attributes[one] for one in above]
+        accessible, host = all_known.get(key[1]), self._tree(node)
         known = accessible or {}
         properties = {one["name"]: one["value"].get("value") for one in known.get("properties", [])}
         role, name = known.get("role", {}), (known.get("name") or {}).get("value")
@@ -217,6 +218,7 @@ class _Document:
             role=str(role.get("value", "")),
             own_role=role.get("type") == "internalRole",
             name=str(name or ""),
+            host_name=self._name_of_host(host, all_known),
             text=self._text(node, 400) if accessible and not name else "",
             ignored=accessible is None,
             focusable=bool(properties.get("focusable")),
@@ -229,6 +231,12 @@ class _Document:
             where=self._where(node, above),
             stamp=attributes.get(STAMP, ""),
         )
+
+    def _name_of_host(self, host: int, known: dict[int, dict[str, Any]]) -> str:
+        if host < 0 or "-" not in self.tags[host]:
+            return ""
+        name = known.get(self.raw["backendNodeId"][host], {}).get("name") or {}
+        return str(name.get("value") or "")
 
     def _is_editing_host(self, node: int, above: list[int]) -> bool:
         def edits(one: int) -> bool:

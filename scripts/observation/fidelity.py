@@ -27,10 +27,12 @@ uses its map.
 **Recall** is the share of judged elements that the observation has as elements of their own; an ancestor or a label
 in their place does not count. **Roles** agree when the observation's role is one of `accepted_roles`. **Names** agree
 when they are equal after `plain`; a name that the observation ends with an ellipsis agrees when the judge's name
-starts with the rest. Where Chromium gives no name because the role takes none (`NAMELESS`, roles of Chromium's own),
-the element's text is accepted, too. A file input is "Choose File" to Chromium, and a video "Unable to play media.",
-which is what the browser writes on it, not its name: no name is accepted, too. Where the name is nothing but icons,
-the title is accepted, too. **Agreement** is the share of matched elements whose role and name both agree.
+starts with the rest. For a field that Chromium leaves without a name in the shadow tree of a custom element, the name
+that it gives to that element is accepted, too: a label names the host. Where Chromium gives no name because the role
+takes none (`NAMELESS`, roles of Chromium's own), the element's text is accepted, too. A file input is "Choose File" to
+Chromium, and a video "Unable to play media.", which is what the browser writes on it, not its name: no name is
+accepted, too. Where the name is nothing but icons, the title is accepted, too. **Agreement** is the share of matched
+elements whose role and name both agree.
 
 **A false element** is one of the observation's that is not judged interactive and on which nothing would happen: no
 listener for clicks, pointers or drags of its own, no pointer cursor, not focusable, editable or draggable, no native
@@ -120,6 +122,8 @@ class Node:
     own_role: bool = False
     """The role is Chromium's own, with no counterpart in ARIA."""
     name: str = ""
+    host_name: str = ""
+    """Chromium's name for the custom element in whose shadow tree it is."""
     text: str = ""
     """All text in it, shown or not; cut after some hundred signs."""
     ignored: bool = True
@@ -212,6 +216,8 @@ def names_agree(node: Node, ours: str) -> bool:
     """Is this one of the names under which the observation may give the element?"""
     if same_name(node.name, ours):
         return True
+    if node.host_name and not plain(node.name) and node.tag in CONTROLS:
+        return not plain(ours) or same_name(node.host_name, ours)
     if node.name in BUILT_IN_NAMES and node.tag in ("input", "video", "audio"):
         return not plain(ours)
     if node.name.strip() and not plain(node.name):  # an icon
