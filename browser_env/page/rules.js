@@ -53,20 +53,32 @@ function isSelector(pair) {
   try { return pair.every((one) => nowhere.querySelector(one) === null); } catch { return false; }
 }
 
+const MOST_DEAF = 3;
+
 // For one pass: `revealsMore(el, role)`, do more controls appear in an element under the pointer? What has a visible
 // control is pointed at by that.
 function reveals() {
-  const known = new Map();
+  const known = new Map(), deaf = new Map();
   const isSeen = (el) => isVisible(el, {visibilityProperty: true});
   const isHidden = (el) => !isSeen(el) && (el.matches(OWN_CONTROLS) || el.querySelector(OWN_CONTROLS) !== null);
+  // Items of one list listen alike: after a few that don't, no more are asked.
+  const hears = (el) => {
+    const list = parentOf(el), count = deaf.get(list) || 0;
+    if (count === MOST_DEAF) return false;
+    const answer = !dispatch(el, new Event(probe + '-hover', CLICK_PROBE));
+    if (!answer) deaf.set(list, count + 1);
+    return answer;
+  };
   return (el, role) => {
-    const item = role === 'row' || role === 'listitem', doc = el.ownerDocument;
+    const item = role === 'row' || role === 'listitem', doc = documentOf(el);
     if (!item && role !== 'generic') return false;
     if (!known.has(doc)) known.set(doc, hoverRules(doc));
     const rules = known.get(doc);
-    const hides = rules !== null && el.firstElementChild && el.matches(rules.owners) &&
-      rules.all.some(([owner, inside]) => el.matches(owner) && Array.from(el.querySelectorAll(inside)).some(isHidden));
-    if (!hides && !item || Array.from(el.querySelectorAll(OWN_CONTROLS)).some(isSeen)) return false;
-    return hides || !dispatch(el, new Event(probe + '-hover', CLICK_PROBE));
+    const isOwner = () => rules !== null && el.matches(rules.owners);
+    if (!item && !isOwner()) return false;
+    const first = el.querySelector(OWN_CONTROLS);
+    if (first ? isSeen(first) || Array.from(el.querySelectorAll(OWN_CONTROLS)).some(isSeen) : !item) return false;
+    const uncovers = ([owner, inside]) => el.matches(owner) && Array.from(el.querySelectorAll(inside)).some(isHidden);
+    return first !== null && isOwner() && rules.all.some(uncovers) || item && hears(el);
   };
 }

@@ -214,7 +214,7 @@ ROWS = [
     "<style>.act {visibility: hidden} li:hover > .act {visibility: visible}</style><ul><li>Ann <button class=act>Delete</button></ul>",
     "<style>.act {display: none} .row {&:hover .act {display: inline}}</style><div class=row>Ann <a href=x class=act>Delete</a></div>",
     r"<style>.hidden {display: none} @media (hover) {.group-hover\:block:is(:where(.group):hover *) {display: block}}</style><div class=group>Ann <button class='hidden group-hover:block'>Delete</button></div>",
-    "<table><tr id=r><td>Ann<td id=c></table><script>r.onmouseenter = () => { c.innerHTML = '<button>Delete</button>'; }</script>",
+    "<table><tr><th>Name<tr id=r><td>Ann<td id=c></table><script>r.onmouseenter = () => { c.innerHTML = '<button>Delete</button>'; }</script>",
 ]
 
 
