@@ -168,9 +168,9 @@ def test_cells_of_a_grid_have_ids(open_page, by_name):
     env, obs = open_page(
         """<table role=grid><tr role=row><th role=columnheader tabindex=-1 aria-sort=none>Age<tr role=row><td role=gridcell tabindex=-1>Ann
         <td role=gridcell tabindex=-1>Rome<td>plain<td><button>Edit</button></table>
-        <table role=grid id=days><tr role=row><th role=columnheader>Mo<td role=gridcell data-date=19>19<td role=gridcell data-date=20>20</table>
+        <table role=grid><tr role=row><th role=columnheader>Mo<td role=gridcell data-date=19>19<td role=gridcell data-date=20>20</table>
         <div role=treegrid><div role=row><div role=rowheader tabindex=-1>R</div><div role=gridcell></div></div></div><table><tr><td>plain</table><p id=o>none</p>
-        <script>days.addEventListener('pointerdown', e => o.textContent = 'on ' + e.target.dataset.date)</script>"""
+        <script>document.addEventListener('pointerdown', e => o.textContent = 'on ' + e.target.dataset.date)</script>"""
     )
     assert {(one["role"], one["name"]) for one in obs["elements"]} == {
         *(("gridcell", name) for name in ("Ann", "Rome", "19", "20")),
