@@ -32,8 +32,8 @@ class Query:
     """
 
     ask: Literal["risk", "look", "scan", "screenshot"]
-    """How risky `action` is on the page as it is; that, and what is there now; what a long page shows further down; or
-    how the page looks: the observation then has its screenshot."""
+    """How risky `action` is on the page as it is; what is there now, and how risky `action` is, if there is one; what a
+    long page shows further down; or how the page looks: the observation then has its screenshot."""
     action: Action | None = None
 
 

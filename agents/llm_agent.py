@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast, get_
 from pydantic import AfterValidator
 
 from selfsurf.agents import guards as guarding
-from selfsurf.agents.agent import UNASKED, Act, DecidingAgent, Decision, Privileged, raise_first
+from selfsurf.agents.agent import UNASKED, Act, DecidingAgent, Decision, Privileged, Query, raise_first
 from selfsurf.agents.aids import aid_names, make_aids
 from selfsurf.agents.asking import Asked, ask
 from selfsurf.agents.best_of import best_of
@@ -37,7 +37,7 @@ from selfsurf.agents.reply.said import longest_said, said_in
 from selfsurf.agents.reply.schema import action_schema, thoughtful
 from selfsurf.agents.reply.thought import thought_in
 from selfsurf.agents.sequence import Rest
-from selfsurf.browser_env import Action, Observation
+from selfsurf.browser_env import Action, Observation, Wait
 from selfsurf.browser_env.observe.outlines import Outlines
 
 if TYPE_CHECKING:
@@ -181,7 +181,15 @@ class LLMAgent(DecidingAgent):
         """Restart the agent's random stream: the same seed and observations give the same actions again."""
         self.seed = seed
 
-    def reset(self, goal: str = "", slot: int = 0, *, open_ended: bool = False, files: Sequence[str] = ()) -> None:
+    def reset(
+        self,
+        goal: str = "",
+        slot: int = 0,
+        *,
+        open_ended: bool = False,
+        files: Sequence[str] = (),
+        queries: bool = False,
+    ) -> None:
         """Begin a new episode.
 
         Args:
@@ -189,11 +197,17 @@ class LLMAgent(DecidingAgent):
             slot: whose episode it is.
             open_ended: no task judges it; unless `actions` were given, the prompt's `open_actions` are offered.
             files: the names of those that may be uploaded; without any, uploading is not offered.
+            queries: whether a `Query` is answered: then the page is looked at again before an action is repeated.
         """
         kinds = self._open_actions if open_ended else cast("tuple[str, ...]", self.actions)
         kinds = tuple(kind for kind in kinds if kind != "upload" or files) or ("wait",)
         guards, aids = guarding.make_guards(self.guards), make_aids(aid_names(self.aids), self.site_memory)
-        self._slots[slot] = Memory(goal, guards=guards, aids=aids, kinds=kinds, files=tuple(files))
+        self._slots[slot] = Memory(goal, guards=guards, aids=aids, kinds=kinds, files=tuple(files), queries=queries)
+
+    def told(self, answer: dict[str, Any], slot: int = 0) -> None:
+        """Take the answer to the query of the last decision."""
+        if "page" in answer:
+            self._slots[slot].look(answer["page"])
 
     def ended(self, slot: int = 0, *, reached: bool) -> None:
         """Take note of an episode's end: whether the goal was reached, by its task's verdict or else by the claim."""
@@ -269,8 +283,8 @@ class LLMAgent(DecidingAgent):
     def _next(self, obs: Observation, slot: int, hint: Privileged | None, seed: int | None) -> Decision | Asked:
         """The next action of the last reply, or else what the model is to be asked."""
         obs, memory = self._seen(obs, slot)
-        decision = self._go_on(obs, memory)
-        if decision is not None:
+        decision, memory.held = memory.held, None
+        if (decision := decision or self._go_on(obs, memory)) is not None:
             return decision
         messages, ids = self._prompt(obs, memory, hint)
         return Asked(obs, memory, hint, seed, messages, ids, self._guide(obs, memory, ids))
@@ -455,10 +469,14 @@ class LLMAgent(DecidingAgent):
                 slot.rest.drop("something else was done before it")
             slot.did(verdict.action, obs, thought)
         counts = guarding.counts(slot.guards)
-        return Decision(
+        decision = Decision(
             action, completion, messages, row.visible_ids, parsed.how, parsed.error, note, counts, row.hint,
             more=parsed.more, left=left,
         )  # fmt: skip
+        if isinstance(action, str) or not slot.doubts(action, obs):
+            return decision
+        slot.held = decision
+        return Decision(Wait(ms=0), query=Query("look"))
 
     def _picture(self, obs: Observation) -> Picture | None:
         vision = self.vision

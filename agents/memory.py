@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from selfsurf.agents import guards as guarding
-from selfsurf.agents.agent import Act
+from selfsurf.agents.agent import Act, Decision
 from selfsurf.agents.aids.base import Aid
 from selfsurf.agents.prompt.page import label
 from selfsurf.agents.reply.compact import compact
@@ -35,6 +35,10 @@ class Memory:
     """Of the last reply."""
     left: str = ""
     """What the last reply said that was not done."""
+    queries: bool = False
+    """Whether a query is answered (`agents.agent.Query`)."""
+    held: Decision | None = None
+    """The next decision, until the page was looked at once more."""
     aided: bool = False
     """Whether the aids have noted the last entry of the history."""
 
@@ -54,7 +58,19 @@ class Memory:
         del self.history[-1:], self.thoughts[-1:]
         for aid in self.aids if self.aided else ():
             aid.take_back()
-        self.aided, self.rest = False, None
+        self.aided, self.rest, self.held = False, None, None
+
+    def doubts(self, action: Act, obs: Observation) -> bool:
+        """Return whether the action repeats one that seems to have changed the page: it may have changed by itself."""
+        again = not isinstance(action, str) and action.to_json() == obs["last_action"]
+        return self.queries and again and any(isinstance(one, guarding.Stuck) and one.changed for one in self.guards)
+
+    def look(self, obs: Observation) -> None:
+        """Take the page as it is just before the action."""
+        for guard in self.guards:
+            guard.look(obs)
+        for aid in self.aids:
+            aid.look(obs)
 
     def did(self, action: Act, obs: Observation, thought: str = "") -> None:
         """Remember an action that was chosen on a page; a str is a reply that was none."""

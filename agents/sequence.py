@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from selfsurf.agents.reply.compact import compact
-from selfsurf.browser_env import Action, Element, Observation
+from selfsurf.browser_env import Action, Element, Finish, Infeasible, Observation
+from selfsurf.browser_env.observation import page_status
 
-ALONE = ("finish", "infeasible")
-"""What is only done first in a reply: what the other actions led to decides whether the goal is reached."""
+QUIET = ("navigated: ", "new tab: ", "tab closed", "download: ")
+"""How the events begin after which a `finish` may follow, unless the page answered with an error."""
 
 LAST = ("navigate", "back", "forward", "reload", "new_tab", "focus_tab", "close_tab", "ask_user")
 """What ends a reply: the page after it is another one, or there is an answer to read."""
@@ -31,6 +32,8 @@ class Rest:
         self._last = done
         self._actions = list(actions)
         self._seen = seen
+        self._quiet = True
+        """Whether the actions so far led to no error, dialog or the like."""
         self.place = 0
         """Of the last action in its reply, from 0."""
         self.left = ""
@@ -40,13 +43,24 @@ class Rest:
         """Return the next action; None if there is none, or if the page is not the one that it was chosen on."""
         if not self._actions:
             return None
-        why = _hindrance(self._last, self._actions[0], self._seen, now)
+        self._quiet &= all(event.startswith(QUIET) for event in now["events"]) and page_status(now["events"]) is None
+        following = self._actions[0]
+        if isinstance(following, Finish | Infeasible) and not now["last_error"]:
+            why = "" if self._may_end(following, now) else "look first at what the other actions led to"
+        else:
+            why = _hindrance(self._last, following, self._seen, now)
         if why:
             self.drop(why)
             return None
         self._last = self._actions.pop(0)
         self.place += 1
         return self._last
+
+    def _may_end(self, claim: Finish | Infeasible, now: Observation) -> bool:
+        """Whether a claim needs no look at what the actions before it led to; an answer may have to be read there."""
+        if isinstance(claim, Infeasible) or len(self._actions) > 1 or self._last.name == "ask_user":
+            return False
+        return self._quiet and (not claim.answer or _alike(self._seen, now))
 
     def drop(self, why: str) -> None:
         """Leave what is left undone."""
@@ -59,8 +73,6 @@ def _hindrance(last: Action, following: Action, then: Observation, now: Observat
     """Why an action is not carried out behind another; empty if it is."""
     if now["last_error"]:
         return "the action before it failed"
-    if following.name in ALONE:
-        return "look first at what the other actions led to"
     if last.name in LAST:
         return f"{last.name} ends a reply"
     if now["url"] != then["url"] or any(event.startswith("navigated: ") for event in now["events"]):
@@ -80,6 +92,15 @@ def _same(then: Element | None, now: Element | None) -> bool:
         return False
     new = set(now["states"]) - set(then["states"])
     return (then["role"], then["name"]) == (now["role"], now["name"]) and not new & {"covered", "disabled"}
+
+
+def _alike(then: Observation, now: Observation) -> bool:
+    """Whether an answer can have been read on the page as it was: address, tabs and elements are the same."""
+    pages = [
+        (obs["url"], _tabs(obs), [(element["id"], element["role"], element["name"]) for element in obs["elements"]])
+        for obs in (then, now)
+    ]
+    return pages[0] == pages[1]
 
 
 def _by_id(obs: Observation) -> dict[int, Element]:

@@ -6,6 +6,7 @@ Knows nothing about pages or browsers: `browser_env.act.perform` carries actions
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -23,7 +24,7 @@ def _no_truth_value(value: Any) -> Any:
     return value
 
 
-ElementId: TypeAlias = Annotated[int, BeforeValidator(_no_truth_value), Field(ge=-(2**53), le=2**53)]
+ElementId: TypeAlias = Annotated[int, Field(ge=-(2**53), le=2**53), BeforeValidator(_no_truth_value)]
 
 
 def _readable(value: str) -> str:
@@ -283,6 +284,9 @@ ACTION_TYPES: dict[str, type[BaseAction]] = {
 }
 """Action classes by name."""
 
+ON_PAGE = tuple(name for name in ACTION_TYPES if name not in ("message", "ask_user", "finish", "infeasible"))
+"""Actions on a page: all but those that are said to the user or end the episode."""
+
 _FIELDS = {
     name: [known for key, field in kind.model_fields.items() for known in dict.fromkeys((field.alias or key, key))]
     for name, kind in ACTION_TYPES.items()
@@ -291,12 +295,16 @@ _FIELDS = {
 _UNION: TypeAdapter[Action] = TypeAdapter(Annotated[Action, Field(discriminator="action")])
 
 
-def parse_action(raw: Action | dict[str, Any] | str) -> Action:
+def parse_action(raw: Action | dict[str, Any] | str, offered: Collection[str] = tuple(ACTION_TYPES)) -> Action:
     """Parse an action in any accepted form: typed, dict, JSON text, or a call.
 
     A dict may have the compact form that models write, `{"click": 4}` (`browser_env.act.compact`). Calls are
     BrowserGym's (`click("12")`) and Playwright's (`page.get_by_label("Name").fill("Ada")`). They are parsed as
     literals; nothing is ever executed.
+
+    Args:
+        raw: the action.
+        offered: names that an error lists and suggests. Other actions are parsed, too.
 
     Raises:
         ActionError: the action is malformed; the message says in one sentence what is wrong.
@@ -318,9 +326,11 @@ def parse_action(raw: Action | dict[str, Any] | str) -> Action:
         raw = expand(raw) or raw
     kind = raw.get("action")
     if kind is None:
-        raise ActionError(f"The JSON names no action: {_short(raw)}; the actions are {', '.join(ACTION_TYPES)}.")
+        raise ActionError(f"The JSON names no action: {_short(raw)}; the actions are {', '.join(offered)}.")
     if not isinstance(kind, str) or kind not in ACTION_TYPES:
-        raise ActionError(f"Unknown action {_short(kind)};{_meant(kind)} the actions are {', '.join(ACTION_TYPES)}.")
+        raise ActionError(
+            f"Unknown action {_short(kind)};{_meant(kind, offered)} the actions are {', '.join(offered)}."
+        )
     if extra := [key for key in raw if key not in _FIELDS[kind]]:
         known = [name for name in _FIELDS[kind] if name not in ("action", "from_")]
         hint = did_you_mean(str(extra[0]), known)
@@ -333,12 +343,12 @@ def parse_action(raw: Action | dict[str, Any] | str) -> Action:
         raise ActionError(f"The action {kind} is malformed: {_explain(error)}.") from None
 
 
-def _meant(kind: object) -> str:
+def _meant(kind: object, offered: Collection[str]) -> str:
     if not isinstance(kind, str):
         return ""
-    if kind in CALLS:
+    if kind in CALLS and CALLS[kind][0] in offered:
         return f" did you mean {CALLS[kind][0]}?"
-    return did_you_mean(kind, ACTION_TYPES).replace("Did", "did")
+    return did_you_mean(kind, offered).replace("Did", "did")
 
 
 def _explain(error: ValidationError) -> str:

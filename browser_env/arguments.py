@@ -11,15 +11,18 @@ import ast
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from functools import reduce
+from functools import reduce, wraps
 from inspect import Parameter, signature
 from operator import or_
-from typing import Any, get_args
+from typing import Any, ParamSpec, TypeVar, get_args
 
 import numpy as np
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class OptionError(ValueError):
@@ -55,11 +58,8 @@ def checked(
             if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 found.setdefault(name, (kind, parameter))
     found.pop("policy", None)
-    unknown = [name for name in given if name not in found]
-    if unknown and not takes_any:
-        near = get_close_matches(unknown[0], found, 1, 0.7) if len(unknown) == 1 else []
-        has = f"did you mean {near[0]}?" if near else f"it has {', '.join(found) or 'none'}."
-        raise WrongName(f"{whose} has no option {', '.join(unknown)}; {has}")
+    if not takes_any:
+        check_names(whose, given, found)
     needed = {name: one for name, one in signature(kinds[0]).parameters.items() if one.default is one.empty}
     named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     missing = [name for name, parameter in needed.items() if parameter.kind in named and name not in given]
@@ -70,6 +70,41 @@ def checked(
         name: _value(name, value, *found[name], texts.get(name)) if name in found else value
         for name, value in given.items()
     }
+
+
+def check_names(whose: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse options that are not known.
+
+    Args:
+        whose: the beginning of the message, such as `The agent openai`.
+        given: names of the options.
+        known: names that there are.
+
+    Raises:
+        WrongName: one is unknown.
+    """
+    known = list(known)
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        near = get_close_matches(unknown[0], known, 1, 0.7) if len(unknown) == 1 else []
+        has = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}."
+        raise WrongName(f"{whose} has no option {', '.join(unknown)}; {has}")
+
+
+def names_checked(whose: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator that checks a function's keyword arguments by `check_names`."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        known = signature(function).parameters
+
+        @wraps(function)
+        def named(*args: P.args, **options: P.kwargs) -> T:
+            check_names(whose, options, known)
+            return function(*args, **options)
+
+        return named
+
+    return decorate
 
 
 def _value(name: str, value: Any, kind: Any, parameter: Parameter, text: str | None) -> Any:

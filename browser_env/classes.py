@@ -121,7 +121,7 @@ def class_name(kind: type) -> str:
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     if "." in kind.__qualname__ or not file:
         raise ValueError(f"{kind.__qualname__} can't be found by others: define it at the top of a file.")
-    if kind.__module__ == "__main__" or kind.__module__.startswith(_PREFIX):
+    if kind.__module__ in ("__main__", "__mp_main__") or kind.__module__.startswith(_PREFIX):
         there = {here: path for path, here in _placed.items()}
         return f"{there.get(file, os.path.abspath(file))}:{kind.__name__}"
     return f"{kind.__module__}:{kind.__name__}"
@@ -189,10 +189,14 @@ _PREFIX = "_file_"
 
 
 def _file(path: str) -> ModuleType:
+    """Return the module of a file: the program that runs, if the file is that, so that it doesn't run twice."""
+    here, main = _placed.get(path, path), sys.modules.get("__main__")
+    if os.path.realpath(here) == os.path.realpath(getattr(main, "__file__", None) or os.devnull):
+        return sys.modules["__main__"]
     # The same in every process, so that what one has pickled is read by another that has loaded the file, too.
     name = f"{_PREFIX}{Path(path).stem}_{hashlib.sha256(path.encode()).hexdigest()[:8]}"
     with _loading:  # or another thread finds it half loaded
-        return sys.modules.get(name) or _load(name, Path(_placed.get(path, path)))
+        return sys.modules.get(name) or _load(name, Path(here))
 
 
 def _load(name: str, path: Path) -> ModuleType:

@@ -225,9 +225,7 @@ class EnvCore(Reports):
         return await Session.open(
             self.task, self._contexts, self.viewport,
             {**self.settings.context, **self.settings.session.credentials(self.task.start_url)},
-            dialogs=self.settings.dialogs,
-            safety=self.settings.safety,
-            limits=self.settings.view.limits,
+            dialogs=self.settings.dialogs, safety=self.settings.safety, limits=self.settings.view.limits,
             clock=Clock(int(copy.deepcopy(rng).integers(2**32))) if self.settings.deterministic else None,
             on_tab=self.on_tab,
             adopts=adopts,
@@ -313,7 +311,7 @@ class EnvCore(Reports):
         tab, since = session.active, session.active.clock
         self.failed_as, last_error, path, last_action = None, "", "", ""
         session.start_step()
-        self._confirmer.risk = None
+        self._confirmer.start_step(session)
         hint: Hint = ""
         try:
             action = parse_action(raw)
@@ -447,7 +445,9 @@ class EnvCore(Reports):
         self.episode.last_action = action = await resolved(targets, action)
         await self._confirmer.check(targets, action, self.observation, allowed)
         filled = await self._with_secrets(targets.tab, action)
-        return await perform(targets, filled, at_once=filled is not action)
+        path = await perform(targets, filled, at_once=filled is not action)
+        self._confirmer.check_dialog(action, self.observation)
+        return path
 
     def _say(self, text: str) -> None:
         self.episode.messages.append(ChatMessage(role="assistant", text=well_formed(text)))

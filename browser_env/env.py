@@ -17,6 +17,7 @@ import numpy as np
 from selfsurf.browser_env.act.browse import full_url
 from selfsurf.browser_env.act.settle import Bounds
 from selfsurf.browser_env.actions import Action
+from selfsurf.browser_env.arguments import names_checked
 from selfsurf.browser_env.asking import User, checked_answer
 from selfsurf.browser_env.core import EnvCore
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
@@ -51,6 +52,7 @@ _CORES: WeakSet[EnvCore] = WeakSet()
 _CORES_LOCK = Lock()
 
 
+@names_checked("The environment")
 def make_core(
     start_url: str | None = None,
     goal: str | None = None,

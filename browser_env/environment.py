@@ -23,6 +23,7 @@ from selfsurf.browser_env.safety import terminal
 from selfsurf.browser_env.safety.policy import LATER, Safety, refuse
 from selfsurf.browser_env.safety.secrets import Secret, Vault
 from selfsurf.browser_env.session.options import SessionOptions
+from selfsurf.browser_env.storage import CookieError, cookies_of
 
 _ELSEWHERE = {
     "secrets": "--secret", "start_url": "the task", "goal": "the task", "task": "the task", "screenshot": "the command",
@@ -236,8 +237,12 @@ def _state(path: Path) -> dict[str, Any]:
         state = json.loads(path.read_text(encoding="utf8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"storage_state: {path} can't be read ({type(error).__name__}).") from None
+    state = {"cookies": state} if isinstance(state, list) else state  # as browser extensions export cookies
     try:
         _StorageState.model_validate(state, strict=True)
+        cookies_of(state["cookies"])
+    except CookieError as error:
+        raise ValueError(f"storage_state: {path}: {error}") from None
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,38 +18,81 @@ if TYPE_CHECKING:
 _SAME_SITE = {"strict": "Strict", "lax": "Lax", "none": "None", "no_restriction": "None"}
 """Playwright's words for `sameSite` by those of browsers and their extensions, in lower case."""
 
+_LAST_SECOND = 253402300799
+"""The latest expiry, in seconds since 1970, that Playwright takes: the end of the year 9999."""
+
 _WRITE = "(items) => { for (const {name, value} of items) sessionStorage.setItem(name, value); }"
 
 
-def read_state(state: str | PathLike[str] | Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_state(
+    state: str | PathLike[str] | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split a storage state into what Playwright takes and the session storage by origin.
 
     Args:
-        state: the state, or the path of a JSON file with it.
+        state: the state, a list of cookies, or the path of a JSON file with either.
 
     Raises:
         EnvError: it can't be read, or is no storage state.
     """
     try:
-        whole = state if isinstance(state, Mapping) else json.loads(Path(state).read_text(encoding="utf8"))
+        given: Any = json.loads(Path(state).read_text(encoding="utf8")) if isinstance(state, (str, PathLike)) else state
+        whole: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"cookies": list(given)}
         origins = whole.get("origins") or ()
         session = {each["origin"]: each["sessionStorage"] for each in origins if each.get("sessionStorage")}
         rest = [{name: value for name, value in each.items() if name != "sessionStorage"} for each in origins]
         kept = [each for each in rest if each.keys() - {"origin", "localStorage"} or each.get("localStorage")]
-        return {**whole, "cookies": [cookie_of(each) for each in whole.get("cookies") or ()], "origins": kept}, session
+        return {**whole, "cookies": cookies_of(whole.get("cookies") or ()), "origins": kept}, session
+    except CookieError as error:
+        raise EnvError(f"The storage state can't be used: {error}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise EnvError(f"The storage state can't be read ({type(error).__name__}).") from None
 
 
-def cookie_of(cookie: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cookie as Playwright takes it, from its own format or that of a browser extension's export."""
+class CookieError(ValueError):
+    """A cookie can't be set. The message names the cookie and the field."""
+
+
+def cookies_of(cookies: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return cookies as Playwright takes them, from its own format or that of a browser extension's export.
+
+    Raises:
+        CookieError: a cookie lacks a field, or one of its fields has a value that no cookie can have.
+    """
+    return [_cookie(number, each) for number, each in enumerate(cookies, 1)]
+
+
+def _cookie(number: int, cookie: Any) -> dict[str, Any]:
+    def wrong(what: str) -> CookieError:
+        name = cookie.get("name") if isinstance(cookie, Mapping) else None
+        return CookieError(f"cookie {number}{f' ({name!r})' if isinstance(name, str) else ''} {what}.")
+
+    if not isinstance(cookie, Mapping):
+        raise wrong(f"is no object with fields, but {type(cookie).__name__}")
     found = dict(cookie)
-    expires = found.pop("expirationDate", None) or found.get("expires")
-    found["expires"] = expires if expires and expires > 0 else -1
+    for field in ("name", "value", *(() if found.get("url") else ("domain", "path"))):
+        if not isinstance(found.get(field), str) or (field in ("domain", "path") and not found[field]):
+            raise wrong(f"has no {field}" if found.get(field) in (None, "") else f"has a {field} that is no text")
+    written = "expirationDate" if found.get("expirationDate") else "expires"
+    expires = found.pop("expirationDate", None) or found.get("expires") or -1
+    if isinstance(expires, bool) or not isinstance(expires, (int, float)):
+        raise wrong(f"has {written}={expires!r}, which should be seconds since 1970 as a number")
+    if expires > _LAST_SECOND:
+        raise wrong(f"has {written}={expires!r}, which should be seconds since 1970, not milliseconds")
+    found["expires"] = expires if expires > 0 else -1
     same_site = _SAME_SITE.get(str(found.pop("sameSite", None)).lower())
     secure = found.get("secure") or str(found.get("url", "")).startswith("https:")
     if cookie.get("sameSite") and same_site and (secure or same_site != "None"):  # browsers refuse it otherwise
         found["sameSite"] = same_site
+    partition = found.pop("partitionKey", None)
+    if isinstance(partition, Mapping):  # as `chrome.cookies` has it
+        found["_crHasCrossSiteAncestor"] = bool(partition.get("hasCrossSiteAncestor", True))
+        partition = partition.get("topLevelSite")
+    if partition:
+        if not isinstance(partition, str) or not secure:
+            why = "needs secure=true" if isinstance(partition, str) else "should be a site such as 'https://shop.test'"
+            raise wrong(f"has a partitionKey, which {why}")
+        found["partitionKey"] = partition
     return found
 
 

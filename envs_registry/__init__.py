@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import gymnasium as gym
 
 import selfsurf.browser_env as browser_env
 from selfsurf.bare import alias
-from selfsurf.envs_registry.loading import OPEN, arguments_for, is_open, name_of, open_id, task_of
+from selfsurf.browser_env.arguments import check_names
+from selfsurf.browser_env.env import make_core
+from selfsurf.envs_registry.loading import OPEN, arguments_for, is_open, name_of, open_id, short_name, task_of
 from selfsurf.envs_registry.suites import Suite, SuiteError, SuiteTask, load_suite, task_names
 from selfsurf.tasks.miniwob import FLIGHTS, MiniWobTask, names
 from selfsurf.tasks.miniwob.task import MORE_STEPS
@@ -55,18 +58,28 @@ def make_miniwob_vector(name: str, num_envs: int = 1, **options: Any) -> browser
 
 def make_registered(task_name: str, **options: Any) -> browser_env.BrowserEnv:
     """Make the environment of a task that `register` has an id for; `options` of the task and of the environment."""
-    task = task_of(task_name, **{key: options.pop(key) for key in arguments_for(task_name) & options.keys()})
-    return browser_env.BrowserEnv(**_options(task, options))
+    return browser_env.BrowserEnv(**_registered(task_name, options, "render_mode", "seeds"))
 
 
 def make_registered_vector(task_name: str, num_envs: int = 1, **options: Any) -> browser_env.VectorBrowserEnv:
     """Make the native vector environment of a task that `register` has an id for."""
-    task = task_of(task_name, **{key: options.pop(key) for key in arguments_for(task_name) & options.keys()})
-    return browser_env.VectorBrowserEnv(num_envs, **_options(task, options))
+    vector = ("render_mode", "seeds", "max_episode_steps", "autoreset_mode")
+    return browser_env.VectorBrowserEnv(num_envs, **_registered(task_name, options, *vector))
 
 
 for _make in (make_miniwob, make_scenario, make_misled, make_registered):
     vars(_make)["metadata"] = browser_env.BrowserEnv.metadata  # where Gymnasium looks it up
+
+
+def _registered(name: str, options: dict[str, Any], *more: str) -> dict[str, Any]:
+    """Return an environment's options, among them a named task that is made with its own.
+
+    Raises:
+        WrongName: neither the task nor the environment, whose options are those of `make_core` and `more`, has one.
+    """
+    own = arguments_for(name)
+    check_names(short_name(name), options, dict.fromkeys([*own, *more, *signature(make_core).parameters]))
+    return _options(task_of(name, **{key: options.pop(key) for key in own if key in options}), options)
 
 
 def _task_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -92,6 +92,8 @@ def name_of(task: str | Task | type[Task], folder: str = "", **options: Any) -> 
             path, _, kind = where.rpartition(":")
             where = f"{file_path(path, folder)}:{kind}"
         return _joined(_whole(where), {**given, **options})
+    if not (_is_task(task) or isinstance(task, Task)):
+        raise ValueError(f"A task is named by a class of browser_env.Task, or as file.py:Class, not by {task!r}.")
     if isinstance(task, type):
         return _joined(class_name(task), options)
     if type(task) is Task:
@@ -109,10 +111,10 @@ def arguments_of(task: Task) -> dict[str, Any]:
     return dict(list(bound.items())[1:])
 
 
-def arguments_for(name: str) -> set[str]:
+def arguments_for(name: str) -> list[str]:
     """Return the names of the arguments that the class of a named task takes."""
-    where = _split(name)[0]
-    return set(inspect.signature(load_class(where, wanted=_is_task)).parameters)
+    taken = inspect.signature(load_class(_split(name)[0], wanted=_is_task)).parameters.values()
+    return [one.name for one in taken if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
 
 
 def recorded_name(meta: Mapping[str, Any], url: str = "") -> str:

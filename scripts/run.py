@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -38,7 +39,7 @@ from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.configuration import absolute
 from selfsurf.scripts.terminal.console import console, show_error
 from selfsurf.scripts.terminal.ending import answer_data, expected, headline, reason_of, why_ended
-from selfsurf.scripts.terminal.environment import EnvironmentArguments, asking, environment_options
+from selfsurf.scripts.terminal.environment import EnvironmentArguments, asking, environment_options, tell_confirmation
 from selfsurf.scripts.terminal.interrupts import Interrupts
 from selfsurf.scripts.terminal.limits import LimitArguments, Limits
 from selfsurf.scripts.terminal.live import State, View, spent, view
@@ -197,6 +198,8 @@ def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | Non
                         check_trainable(agent, options, folder)
                 with checking():
                     check_browser(headless=headless, around=around)
+            if kept is None:
+                tell_confirmation(settings)
             around["headless"] = headless
             if not browser_starts(around):
                 return interrupts.exit_code or 1
@@ -305,6 +308,7 @@ class _Attempt(Watch):
         self.view.stage("Loading the model" if agent in (*BACKENDS, *COMPOSED) and cache is None else "Starting")
         make = partial(make_decider, agent, options)
         self.agent = make() if cache is None else CachedDecider(cache, make, needs_privileged=agent == "oracle")
+        self.state.began = time.monotonic()
         interrupts.check()
         self.writer.note(model=getattr(getattr(self.agent.agent, "policy", None), "name", None))
         self.view.stage("Opening the page")
@@ -337,7 +341,7 @@ class _Attempt(Watch):
         """As `Watch.acting`."""
         self.view.stage("Thinking and acting")
         if self.player is not None:
-            self.state.check(self.limits, self.player.times, asked=self.cache is None)
+            self.state.check(self.limits, asked=self.cache is None)
 
     def acted(self) -> None:
         """As `Watch.acted`. An agent may have turned an interrupt into an error, for which it is not to blame."""
@@ -428,15 +432,15 @@ class _Attempt(Watch):
         error = ended.detail if ended.masked or ended.agent_raised or not self.ended else ""
         result = {
             "outcome": ended.outcome, "reward": ended.reward, "answer": ended.answer, "error": error,
-            "detail": ended.detail, **ended.terminal, "reason": reason_of(ended.score),
+            "detail": ended.detail, **ended.terminal, "reason": reason_of(ended),
             "start_status": self.start_status, "steps": state.step, "max_steps": state.max_steps,
             "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens, "cost": state.cost or None,
             "seconds": round(state.seconds, 3), "episode": str(self.writer.folder),
         }  # fmt: skip
         result |= answer_data(self.task, ended)
-        if self.left:
-            error = f"{(error or 'Interrupted').rstrip('.')}. Go on with: selfsurf answer {self.writer.folder}"
-            result |= {"outcome": "running", "error": error}
+        if self.left and self.kept is not None:
+            outcome, error = self.kept.parting(error or "Interrupted")
+            result |= {"outcome": outcome, "error": error}
             print(json.dumps(result)) if as_json else show_error(error, ended.traceback)
             return interrupts.exit_code or 1
         cached = self.keep()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,14 +22,14 @@ class Settings(Arguments):
 
     episodes: Annotated[list[Path], typer.Argument()] = Field(default_factory=list)
     """Folders of episodes, or folders above them. Only runs for goals of your own count."""
-    since: Since = ""
-    """Only episodes that ended since then: a date, a time, or a duration such as 36h or 7d; all if not given."""
+    since: Since = None
+    """Only episodes that ended since then: a date, a time, or a duration such as 30m, 36h or 7d; all if not given."""
     out: Path = Path("candidates.toml")
     """File of candidates; those in it stay."""
     accept: tuple[str, ...] = ()
     """A candidate that becomes a scenario, by its name; repeatable."""
     into: Path = Path("scenarios")
-    """Folder of accepted scenarios: `selfsurf bench run FOLDER/suite.py` runs them."""
+    """Folder of accepted scenarios: `selfsurf bench run FOLDER/suite.py` runs them. Runs like them are left out."""
 
 
 @command
@@ -51,7 +52,7 @@ def main(settings: Settings) -> int:
         raise typer.BadParameter(str(error)) from None
     before = len(known.candidates)
     since = moment(settings.since).timestamp() if settings.since else 0.0
-    found = sampled.sample(episodes_in(settings.episodes), known, since)
+    found = sampled.sample(episodes_in(settings.episodes), known, since, settings.into)
     sampled.write_samples(settings.out, found)
     if settings.as_json:
         print(json.dumps(found.as_json()))
@@ -86,4 +87,8 @@ def _accept(settings: Settings, known: Sampled) -> int:
     known.accepted += chosen.values()
     sampled.write_samples(settings.out, known)
     print(json.dumps({"accepted": files}) if settings.as_json else "\n".join(files))
+    for name, one in chosen.items():
+        if all("question" in criterion for criterion in one.criteria):
+            told = "only questions for a model, so `bench run` gives it no verdict: add a criterion, such as text"
+            print(f"{name} has {told}, or judge its episodes with `selfsurf judge`.", file=sys.stderr)
     return 0

@@ -105,7 +105,7 @@ def main(settings: Settings) -> int:
     and 143 after a SIGTERM, with the adapter of the last checkpoint, from which --resume resumes.
     """
     if settings.export is not None:
-        code = _exported(settings.export)
+        code = _exported(settings.export, as_json=settings.as_json)
         if not code:
             console.print("The training's own command with --resume resumes from there.")
         return code
@@ -147,7 +147,6 @@ def main(settings: Settings) -> int:
     elsewhere = bool(training.rollouts.workers)
     if not training.offline:
         around = environment_options(training.environment, elsewhere=elsewhere)
-        tell_confirmation(settings)
         if not elsewhere:
             check_browser(headless=True, around=around)
     check_tasks((*training.evaluate_tasks, *(() if training.offline else trained_tasks(training))))
@@ -173,6 +172,8 @@ def main(settings: Settings) -> int:
             check_push(repo)
         except HubError as error:
             raise typer.BadParameter(f"--push-to-hub: {error}") from None
+    if not training.offline:
+        tell_confirmation(settings)
     make_folder(out)
     from selfsurf.sdft import train
     from selfsurf.sdft.rollouts import RolloutError
@@ -221,8 +222,8 @@ def main(settings: Settings) -> int:
     return code
 
 
-def _exported(run: Path) -> int:
-    """Make the last checkpoint of a training its adapter, and return the exit code."""
+def _exported(run: Path, *, as_json: bool = False) -> int:
+    """Make the last checkpoint of a training its adapter, and return the exit code. As JSON it goes to stdout."""
     from selfsurf.agents.model_files import ModelError
     from selfsurf.sdft.run.export import export
 
@@ -233,6 +234,8 @@ def _exported(run: Path) -> int:
         return 1
     told = f"Adapter of step {step}: {adapter} (selfsurf run --adapter)"
     console.print(told, highlight=False, markup=False, soft_wrap=True)
+    if as_json:
+        print(json.dumps({"adapter": str(adapter), "step": step}))
     return 0
 
 

@@ -46,7 +46,8 @@ def main(
     console.print(_head(found.meta))
     for step in steps:
         console.print(_step(step, full))
-    console.print(_end(found.meta, full, verdict, marks, going_on=found.being_written), soft_wrap=True)
+    end = _end(found.meta, len(steps), full, verdict, marks, going_on=found.being_written)
+    console.print(end, soft_wrap=True)
     for damage in damages:
         console.print(f"[red]damage[/]   {_shown(damage)}", soft_wrap=True)
     return int(bool(damages))
@@ -116,18 +117,18 @@ def _step(step: dict[str, Any], full: bool, lines: int = 15) -> Panel:
     )
 
 
-def _count(steps: int | None) -> str:
-    return "1 step" if steps == 1 else f"{'?' if steps is None else steps} steps"
+def _count(steps: int) -> str:
+    return "1 step" if steps == 1 else f"{steps} steps"
 
 
 def _end(
-    meta: dict[str, Any], full: bool, verdict: Verdict | None, marks: list[Mark], *, going_on: bool = False
+    meta: dict[str, Any], steps: int, full: bool, verdict: Verdict | None, marks: list[Mark], *, going_on: bool
 ) -> str:
     colour = COLOURS.get(meta["outcome"], "blue")
     totals = meta["totals"]
     done = meta["outcome"] == "stopped" and claims((meta["final"] or {}).get("last_action", ""))
     outcome = "the agent says that it is done" if done else meta["outcome"]
-    text = f"[{colour} bold]{_shown(outcome)}[/] after {_count(totals.get('steps'))}"
+    text = f"[{colour} bold]{_shown(outcome)}[/] after {_count(totals.get('steps', steps))}"
     if totals.get("judged", True):
         text += f", reward {totals.get('reward', 0):g}"
     elif verdict is None:

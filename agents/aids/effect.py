@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from selfsurf.agents.aids.base import IDLE, Aid, state_of
+from selfsurf.agents.aids.base import IDLE, Judging
 from selfsurf.agents.prompt.page import label
 from selfsurf.browser_env import Action, Element, Observation
+from selfsurf.browser_env.observe.outline import without_focus
 from selfsurf.browser_env.text import visible
 
 MOST = 4
@@ -15,26 +16,28 @@ MOST = 4
 NOTHING = "nothing that can be seen changed"
 
 
-class Effect(Aid):
+class Effect(Judging):
     """Says what the last action changed. Of one that failed the environment says why."""
 
     name = "effect"
 
     def __init__(self) -> None:
+        super().__init__()
         self._before: tuple[Action, Observation] | None = None
 
     def told(self, obs: Observation, goal: str) -> str:
         """As `Aid.told`."""
+        changed = self.see(obs)
         if self._before is None or obs["last_error"]:
             return ""
         action, before = self._before
-        found = changes(before, obs)
-        if found == NOTHING and action.name in IDLE:
+        if not changed and action.name in IDLE:
             return ""
-        return f"Effect of your last action: {found}."
+        return f"Effect of your last action: {in_words(before, obs) if changed else NOTHING}."
 
     def did(self, action: Action, obs: Observation, entry: str) -> None:
         """As `Aid.did`."""
+        self.see(obs, acts=True)
         self._before = action, obs
 
     def take_back(self) -> None:
@@ -42,18 +45,28 @@ class Effect(Aid):
         self._before = None
 
 
-def changes(before: Observation, after: Observation) -> str:
-    """Say in words how a page differs from what it was; `NOTHING` if it doesn't."""
+def in_words(before: Observation, after: Observation) -> str:
+    """Return in words how a page differs from what it was."""
     said = []
     if before["url"] != after["url"]:
-        said.append(f'another address is open, with the title "{visible(" ".join(after["title"].split()))[:80]}"')
+        said.append(f"another address is open, with the title {_title(after)}")
     if (tabs := len(after["tabs"]) - len(before["tabs"])) != 0:
         said.append("a tab was opened" if tabs > 0 else "a tab was closed")
     if before["url"] == after["url"]:
         said += _elements(before, after)
-    if not said and state_of(before) != state_of(after):
-        said.append("text on the page changed")
-    return "; ".join(said) or NOTHING
+        if before["title"] != after["title"]:
+            said.append(f"the title is now {_title(after)}")
+    if not said:
+        said.append("text on the page changed" if _text(before) != _text(after) else "the page looks different")
+    return "; ".join(said)
+
+
+def _title(obs: Observation) -> str:
+    return f'"{visible(" ".join(obs["title"].split()))[:80]}"'
+
+
+def _text(obs: Observation) -> tuple[str, str]:
+    return without_focus(obs["dom"], ids=False), obs["page_text"]
 
 
 def _elements(before: Observation, after: Observation) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from selfsurf.agents.aids.base import IDLE, Aid, state_of
+from selfsurf.agents.aids.base import IDLE, Judging
 from selfsurf.browser_env import Action, Observation
 
 MOST = 5
@@ -12,12 +12,13 @@ LONGEST = 120
 """Characters of a reason."""
 
 
-class Failures(Aid):
+class Failures(Judging):
     """Lists what failed or changed nothing on the page that is open, but for the last action, which is told anyway."""
 
     name = "failures"
 
     def __init__(self) -> None:
+        super().__init__()
         self._failed: dict[str, dict[str, str]] = {}
         """By address: the action's line in the history, and why it failed."""
         self._last: tuple[Action, Observation, str] | None = None
@@ -30,20 +31,21 @@ class Failures(Aid):
 
     def did(self, action: Action, obs: Observation, entry: str) -> None:
         """As `Aid.did`."""
-        self._judge(obs)
+        self._judge(obs, acts=True)
         self._last = action, obs, entry
 
     def take_back(self) -> None:
         """As `Aid.take_back`."""
         self._last = None
 
-    def _judge(self, obs: Observation) -> str:
+    def _judge(self, obs: Observation, *, acts: bool = False) -> str:
         """Note whether the last action failed, now that its page is seen; return its line."""
+        changed = self.see(obs, acts=acts)
         if self._last is None or self._last[1] is obs:
             return ""
         action, before, entry = self._last
         why = " ".join(obs["last_error"].split())[:LONGEST]
-        if not why and action.name not in IDLE and state_of(before) == state_of(obs):
+        if not why and action.name not in IDLE and not changed:
             why = "nothing changed"
         known = self._failed.setdefault(before["url"], {})
         known.pop(entry, None)

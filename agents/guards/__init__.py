@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from selfsurf.agents.guards.base import Guard, Verdict, apply, counts
 from selfsurf.agents.guards.goal import Answer, EmptyText
-from selfsurf.agents.guards.stuck import Loop, Repetition
+from selfsurf.agents.guards.stuck import Loop, Repetition, Stuck
 from selfsurf.agents.guards.submit import Submit
 from selfsurf.agents.guards.vanished import Vanished
 
 __all__ = [
-    "GUARDS", "Answer", "EmptyText", "Guard", "Loop", "Repetition", "Submit", "Vanished", "Verdict", "apply", "counts",
-    "guard_names", "make_guards",
+    "GUARDS", "Answer", "EmptyText", "Guard", "Loop", "Repetition", "Stuck", "Submit", "Vanished", "Verdict", "apply",
+    "counts", "guard_names", "make_guards",
 ]  # fmt: skip
 
 GUARDS: tuple[type[Guard], ...] = (Vanished, EmptyText, Submit, Answer, Repetition, Loop)

@@ -36,6 +36,12 @@ class Guard(ABC):
     def reset(self) -> None:  # noqa: B027  (most have nothing to forget)
         """Begin a new episode."""
 
+    def look(self, obs: Observation) -> None:  # noqa: B027
+        """Take the page as it is just before the action: what has changed since the observation is the page's own."""
+
+    def replaced(self, action: Action) -> None:  # noqa: B027
+        """Forget the action that the guard has returned last: a later guard does another instead."""
+
     @abstractmethod
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
         """Pass the action, override it, or only note something."""
@@ -44,8 +50,11 @@ class Guard(ABC):
 def apply(guards: Sequence[Guard], action: Action, obs: Observation, goal: str) -> Verdict:
     """Apply the guards in turn, each to the action that the last one returned; count what they do, join their notes."""
     notes, feedback = [], []
-    for guard in guards:
+    for place, guard in enumerate(guards):
         verdict = guard.check(action, obs, goal)
+        if verdict.action != action:
+            for earlier in guards[:place]:
+                earlier.replaced(action)
         if verdict.action != action or verdict.note:
             guard.counts["noticed" if verdict.action == action else "overridden"] += 1
         action = verdict.action

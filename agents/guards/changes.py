@@ -2,16 +2,21 @@
 
 A part of a page that changes while nothing is done, such as a clock or a counter of visitors, is the page's own: from
 then on its changes are no effect of an action. Every other change after an action counts as its effect, whatever it
-looks like: a stepper for a time of day looks like a clock. Knows nothing of guards, graphs or browsers.
+looks like: a stepper for a time of day looks like a clock. Whether the focus moves counts only where a key moved it.
+Knows nothing of guards, graphs or browsers.
 """
 
 from __future__ import annotations
 
 import json
-import zlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from selfsurf.agents.reply.kinds import is_editable
 from selfsurf.browser_env import Observation, Wait
 from selfsurf.browser_env.observe.align import align
 from selfsurf.browser_env.observe.outline import ELEMENT
@@ -24,6 +29,9 @@ LONG_WAIT = 500
 
 KINDS, STEPS = 3, 4
 """A part that changes in every one of so many steps, by so many kinds of action, depends on none of them."""
+
+CELL, RING = 100, 4
+"""Pixels: the side of the squares in which a screenshot is compared, and the width of a focus ring."""
 
 
 @dataclass(eq=False)
@@ -44,7 +52,7 @@ class Changes:
     """Follows a page through the observations of one episode, each given once and in order.
 
     Args:
-        focus: whether it counts which element has the focus.
+        focus: whether moving the focus by a key counts as a change.
     """
 
     def __init__(self, *, focus: bool = True) -> None:
@@ -57,17 +65,22 @@ class Changes:
         """By the index of the part; parts without a note have not changed."""
         self._moving: set[int] = set()
         """Indices of parts whose place changes by itself."""
-        self._picture: int | None = None
-        self._picture_moves = False
+        self._seen: Observation | None = None
+        """The last observation."""
+        self._restless: NDArray[np.bool_] = np.zeros((0, 0), bool)
+        """The cells of the screenshot that change by themselves."""
+        self._redrawn = 0
+        """How often an action has changed the screenshot alone."""
+        self._page: Hashable = ()
 
     def see(self, obs: Observation) -> bool:
         """Take the page after an action, or the first one; return whether anything but the page's own has changed.
 
         The screenshot counts where nothing else has changed.
         """
-        action, ms = _action(obs["last_action"])
-        idle = action in IDLE or bool(obs["last_error"])
-        return self._take(obs, idle=idle, action=action, rested=idle and ms >= LONG_WAIT)
+        action = _action(obs)
+        kind, idle = str(action["action"]), action["action"] in IDLE or bool(obs["last_error"])
+        return self._take(obs, idle=idle, action=kind, rested=idle and action["ms"] >= LONG_WAIT)
 
     def look(self, obs: Observation) -> None:
         """Take the page as it is before the next action: what has changed since the last observation is its own."""
@@ -75,40 +88,67 @@ class Changes:
 
     @property
     def page(self) -> Hashable:
-        """The page now, without what is its own, elements' ids and the screenshot."""
+        """The page now, without what is its own, elements' ids and the focus; another one where it was redrawn."""
+        return self._page
+
+    def _what_is_left(self) -> Hashable:
         kept = (at for at in range(len(self._contents)) if at not in self._notes or not self._notes[at].is_own)
-        return tuple((self._contents[at], None if at in self._moving else self._places[at]) for at in kept)
+        parts = tuple((self._contents[at], None if at in self._moving else self._places[at]) for at in kept)
+        return self._redrawn, parts
 
     def _take(self, obs: Observation, *, idle: bool, action: str = "", rested: bool = False) -> bool:
-        first, before = not self._contents, self._contents
-        contents, places = _parts(obs, focus=self._focus)
-        changed = first
-        if contents != before or places != self._places:
+        before, self._seen = self._seen, obs
+        changed = before is None
+        contents, places = _parts(obs)
+        if contents != self._contents or places != self._places:
             changed |= self._match(contents, places, idle=idle, action=action, rested=rested)
         elif rested:
             self._notes, self._moving = {}, set()
-        picture = _picture(obs)
-        if picture != self._picture and None not in (picture, self._picture):
-            changed |= not self._picture_moves
-            self._picture_moves |= idle
-        elif rested:
-            self._picture_moves = False
-        self._picture = picture
+        if before is not None:
+            if self._focus and action == "press" and not idle:
+                changed |= _focused(before) != _focused(obs)
+            if self._draws(before, obs, idle=idle, rested=rested):
+                self._redrawn += not (changed or idle)
+                changed = True
+        if changed or idle:
+            self._page = self._what_is_left()
         return changed
+
+    def _draws(self, before: Observation, now: Observation, *, idle: bool, rested: bool) -> bool:
+        """Return whether a cell of the screenshot has changed that does not change by itself."""
+        if "screenshot" not in before or "screenshot" not in now:
+            return False
+        old, new = before["screenshot"], now["screenshot"]
+        if old.shape != new.shape:
+            return True
+        differs = (old != new).any(axis=2)
+        again = before["last_action"] == now["last_action"]
+        for box in (*_hidden(before, again=again), *_hidden(now, again=again)):
+            differs[box] = False
+        rows, columns = (range(0, size, CELL) for size in differs.shape)
+        cells = np.logical_or.reduceat(np.logical_or.reduceat(differs, rows, axis=0), columns, axis=1)
+        if self._restless.shape != cells.shape:
+            self._restless = np.zeros_like(cells)
+        drawn = bool((cells & ~self._restless).any())
+        if idle:
+            self._restless = cells if rested else self._restless | cells
+        return drawn
 
     def _match(
         self, contents: list[Hashable], places: list[Hashable], *, idle: bool, action: str, rested: bool
     ) -> bool:
         """Follow each part to where it is now; return whether any has changed that was not the page's own."""
-        old, notes, moving, changed = self._notes, dict[int, _Note](), set[int](), False
+        old, notes, moving, changed, pushed = self._notes, dict[int, _Note](), set[int](), False, False
         a = b = 0
         for i, j in [*align(self._contents, contents), (len(self._contents), len(contents))]:
             if a < i or b < j:
                 gap = [old.get(at, _Note()) for at in range(a, i)]
                 above = old.get(a - 1, _Note())
-                own = _grown(gap, above) if i - a != j - b else all(note.is_own for note in gap)
+                resized = i - a != j - b
+                own = _grown(gap, above) if resized else all(note.is_own for note in gap)
                 changed |= not own
-                if idle and i - a != j - b:
+                pushed |= resized and own
+                if resized and (idle or own):  # the next one may come or go beside another part of the list
                     notes.setdefault(b - 1, replace(above)).grows = True
                 for at in range(b, j):
                     note = gap[at - b] if at - b < len(gap) else _Note(is_own=own, grows=own or idle)
@@ -118,7 +158,7 @@ class Changes:
                 if i in old and not rested and (old[i].is_own or old[i].grows):
                     notes.setdefault(j, old[i])
                 if places[j] != self._places[i]:
-                    changed |= i not in self._moving
+                    changed |= i not in self._moving and not pushed
                     if idle or i in self._moving:
                         moving.add(j)
                 elif i in self._moving and not rested:
@@ -140,21 +180,21 @@ def _changed(note: _Note, *, idle: bool, action: str) -> _Note:
     return replace(note, is_own=note.is_own or idle or whatever_is_done, steps=steps, kinds=kinds)
 
 
-def _action(text: str) -> tuple[str, float]:
-    """Return the kind of the last action, and the milliseconds that it waited."""
+def _action(obs: Observation) -> dict[str, Any]:
+    """Return the last action, with the milliseconds that it waited; its kind is "" where the reply was no action."""
     try:
-        action = json.loads(text)
-        return str(action["action"]), float(action.get("ms", Wait().ms))
-    except (ValueError, TypeError, KeyError):  # a reply that was no action
-        return "", 0
+        action = json.loads(obs["last_action"])
+        return {**action, "action": action["action"], "ms": float(action.get("ms", Wait().ms))}
+    except (ValueError, TypeError, KeyError):
+        return {"action": "", "ms": 0}
 
 
-def _parts(obs: Observation, *, focus: bool) -> tuple[list[Hashable], list[Hashable]]:
+def _parts(obs: Observation) -> tuple[list[Hashable], list[Hashable]]:
     """Return a page's parts and their places: address, title and tabs, elements, words, other lines of the outline."""
     tabs = tuple((tab["url"], tab["active"]) for tab in obs["tabs"])
     contents: list[Hashable] = [("url", obs["url"]), ("title", obs["title"]), ("tabs", tabs)]
     for element in obs["elements"]:
-        states = tuple(state for state in element["states"] if focus or state != "focused")
+        states = tuple(state for state in element["states"] if state != "focused")
         contents.append(("element", element["role"], element["name"], element["value"], states, element["frame"]))
     places = [None] * 3 + [(element["bbox"], element["in_viewport"]) for element in obs["elements"]]
     contents += obs["page_text"].split()
@@ -162,14 +202,21 @@ def _parts(obs: Observation, *, focus: bool) -> tuple[list[Hashable], list[Hasha
     return contents, [*places, *[None] * (len(contents) - len(places))]
 
 
-def _picture(obs: Observation) -> int | None:
-    """Return a sum of the screenshot without the element that has the focus, whose caret blinks."""
-    if "screenshot" not in obs:
-        return None
-    pixels = obs["screenshot"]
-    focused = [element["bbox"] for element in obs["elements"] if "focused" in element["states"]]
-    if focused:
-        pixels = pixels.copy()
-    for x, y, width, height in focused:
-        pixels[max(0, int(y)) : max(0, int(y + height) + 1), max(0, int(x)) : max(0, int(x + width) + 1)] = 0
-    return zlib.crc32(pixels.tobytes())
+def _focused(obs: Observation) -> list[int]:
+    """Return the ids of the elements that have the focus."""
+    return [element["id"] for element in obs["elements"] if "focused" in element["states"]]
+
+
+def _hidden(obs: Observation, *, again: bool) -> Iterator[tuple[slice, slice]]:
+    """Yield the boxes in which a screenshot is not compared.
+
+    A caret blinks, and what is pointed at or gets the focus looks different. Where the same action is done again, the
+    looks of its element are compared: mouse and focus are where they were.
+    """
+    target = _action(obs).get("id")
+    for element in obs["elements"]:
+        focused = "focused" in element["states"]
+        if (focused and is_editable(element)) or (not again and (focused or element["id"] == target)):
+            x, y, width, height = element["bbox"]
+            rows = slice(max(0, int(y) - RING), max(0, int(y + height) + 1 + RING))
+            yield rows, slice(max(0, int(x) - RING), max(0, int(x + width) + 1 + RING))

@@ -25,8 +25,8 @@ async def answered(env: AsyncBrowserEnv, query: Query) -> dict[str, Any]:
 
     Returns:
         For `risk`: the `risk` (`kind`, `why`, and `asks`: a step with the action has somebody asked), or None.
-        For `look`: that, and the `page` as it is now, an observation that is none of the episode's and belongs to no
-        record; there is none where the page can't be observed.
+        For `look`: that, if there is an action, and the `page` as it is now, an observation that is none of the
+        episode's and belongs to no record; there is none where the page can't be observed.
         For `scan`: the `lines` of the whole page, as `passages` makes them.
         For `screenshot`: `shown`, and the `screenshot`, which belongs to the observation and to no record.
     """
@@ -36,15 +36,17 @@ async def answered(env: AsyncBrowserEnv, query: Query) -> dict[str, Any]:
         except EnvError:  # the next step says what has become of the page
             picture = None
         return {"shown": picture is not None, "screenshot": picture}
+    if query.ask == "scan":
+        scan = await env.paged_scan(SCREENS)
+        return {"lines": passages(scan.dom)[:PASSAGES]}
+    said: dict[str, Any] = {}
     if query.action is not None:
         risk, asks = await env.judge(query.action)
-        said: dict[str, Any] = {"risk": None if risk is None else {**asdict(risk), "asks": asks}}
-        if query.ask == "look":
-            with contextlib.suppress(EnvError):
-                said["page"] = await env.core.peek()
-        return said
-    scan = await env.paged_scan(SCREENS)
-    return {"lines": passages(scan.dom)[:PASSAGES]}
+        said["risk"] = None if risk is None else {**asdict(risk), "asks": asks}
+    if query.ask == "look":
+        with contextlib.suppress(EnvError):
+            said["page"] = await env.core.peek()
+    return said
 
 
 def passages(dom: str) -> list[str]:

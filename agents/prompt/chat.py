@@ -83,8 +83,8 @@ Reply with exactly one tool call, of the tool that is named as the action: a sho
 
 SEVERAL = """
 You may give up to {most} actions in one reply, if you need not see what comes of one to choose the next. They are \
-carried out in their order until one fails or leads to another page; you are told which were not. finish and \
-infeasible stand alone."""
+carried out in their order until one fails or leads to another page; you are told which were not. finish \
+may be the last of them if you need not see what they lead to; infeasible stands alone."""
 
 SEVERAL_FREE = """
 Think first, in a few sentences. Then end your reply with the actions, each on a line of its own:

@@ -30,7 +30,7 @@ from selfsurf.agents.reply.reading import lines
 from selfsurf.agents.reply.reading.echo import Echo
 from selfsurf.agents.reply.reading.loose_json import Found, objects, unescape
 from selfsurf.agents.reply.reading.naming import ALIASES, action_list, arguments, full_forms, item_forms
-from selfsurf.agents.reply.reading.prose import Standing, without_thinking
+from selfsurf.agents.reply.reading.prose import Standing, after_thinking, without_thinking
 from selfsurf.browser_env import Action, ActionError, Finish, parse_action
 
 __all__ = ["ALIASES", "MAX_CHARACTERS", "How", "Parsed", "parse"]
@@ -98,14 +98,14 @@ def parse(text: str, ids: Collection[int], prompt: str = "", *, most: int = 1) -
     if not text.strip():
         return Parsed(None, "The reply is empty.")
     if len(text) > MAX_CHARACTERS:
-        text = text.rpartition("</think>")[2]
+        text = after_thinking(text) or text
     text, unfinished = without_thinking(text[:MAX_CHARACTERS])
     found = objects(text)
     parsed, echoed = _read(text, found, ids, prompt, most)
-    if parsed.action is None and '\\"' in text:
-        plain = unescape(_without(text, found))
-        again, _ = _read(plain, objects(plain), ids, prompt, most)
-        parsed = again if again.action is not None else parsed
+    for mark, plain in (('\\"', unescape(_without(text, found))), ("{{", text.replace("{{", "{").replace("}}", "}"))):
+        if parsed.action is None and mark in text:
+            again, _ = _read(plain, objects(plain), ids, prompt, most)
+            parsed = again if again.action is not None else parsed
     if parsed.action is not None or parsed.error:
         return parsed
     if echoed:
@@ -148,7 +148,7 @@ def _runs(text: str, candidates: list[_Candidate]) -> list[list[list[_Candidate]
         last = runs[-1][-1][0] if runs else None
         if last is not None and (last.start, last.place) == (one.start, one.place) and last.stage == one.stage:
             runs[-1][-1].append(one)
-        elif last is not None and last.stage == one.stage == 1 and _follows(text, last, one):
+        elif last is not None and _follows(text, last, one):
             runs[-1].append([one])
         else:
             runs.append([[one]])
@@ -157,7 +157,9 @@ def _runs(text: str, candidates: list[_Candidate]) -> list[list[list[_Candidate]
 
 def _follows(text: str, last: _Candidate, one: _Candidate) -> bool:
     if last.start == one.start:
-        return True
+        return last.stage == one.stage == 1
+    if last.stage > 4 or one.stage > 4 or (last.stage != one.stage and {last.stage, one.stage} != {3, 4}):
+        return False
     return one.start >= last.end and _BETWEEN.fullmatch(text, last.end, one.start) is not None
 
 
@@ -171,7 +173,8 @@ def _first_run(runs: list[list[list[_Candidate]]], standing: Standing, ids: Coll
         for ways in run[:most]:
             wrong = Parsed(None)
             for one in ways:
-                if standing.rejected(one.start, one.end) or not (one.explicit or _meant(standing, one)):
+                stands = not standing.rejected(one.start, one.end) and (one.explicit or _meant(standing, one))
+                if not stands and not actions:  # the words before are about the first of a list
                     continue
                 checked = _check(one, ids)
                 if checked.action is not None:
@@ -219,12 +222,16 @@ def _candidates(text: str, found: list[Found], *, lists: bool) -> Iterator[_Cand
         yield _Candidate(start, end, 3 if begins else 4, "call", read, explicit=begins)
     for start, end, raw in lines.keywords(rest):
         yield _Candidate(start, end, 5, "keyword", raw)
+    for start, end, read in lines.tagged(rest):
+        yield _Candidate(start, end, 5, "keyword", read)
+    for start, end, raw in lines.sentences(rest):
+        yield _Candidate(start, end, 6, "words", raw, explicit=False)
     place = lines.done(rest)
     if place is not None:
-        yield _Candidate(*place, 6, "words", Finish().to_dict())
+        yield _Candidate(*place, 7, "words", Finish().to_dict())
     answer = lines.answer(rest)
     if answer is not None:
-        yield _Candidate(0, len(rest), 6, "words", Finish(answer=answer).to_dict())
+        yield _Candidate(0, len(rest), 7, "words", Finish(answer=answer).to_dict())
 
 
 def _called(text: str, one: Found) -> bool:

@@ -8,9 +8,10 @@ from typing import Any, Literal, Protocol
 
 ErrorType = Literal[
     "timeout", "crashed", "not_found", "blocked", "refused", "invalid_arguments", "navigation", "unavailable",
-    "no_effect", "model", "unknown",
+    "no_effect", "model", "cancelled", "unknown",
 ]  # fmt: skip
-"""Kinds of failures: what retries and regressions are counted by."""
+"""Kinds of failures: what retries and regressions are counted by. `cancelled` is nobody's failure: the caller gave the
+call up before it ended."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class AttemptLog(Protocol):
         """It returned a result."""
 
     def failed(self, attempt: Attempt, duration_ms: float, failure: Failure, evidence: Evidence | None = None) -> None:
-        """It returned an error."""
+        """It returned an error, or was `cancelled`."""
 
     def fell_back(self, attempt: Attempt, to: str, reason: str) -> None:
         """Another provider is asked instead."""

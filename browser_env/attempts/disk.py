@@ -6,6 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
+from selfsurf.browser_env.record.room import append_whole
+
 
 def append_line(path: Path, line: str) -> None:
     """Append a line in one write. If only a part of it fits, that part is taken back.
@@ -22,15 +24,7 @@ def append_line(path: Path, line: str) -> None:
         if size and os.pread(handle, 1, size - 1) != b"\n":
             size = os.pread(handle, size, 0).rfind(b"\n") + 1
             os.ftruncate(handle, size)
-        written = 0
-        try:
-            while written < len(data):
-                written += os.write(handle, data[written:])
-        except OSError:
-            if written:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(handle, size)
-            raise
+        append_whole(handle, data)
     finally:
         os.close(handle)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-Outcome = Literal["start", "success", "failure", "fallback", "disabled"]
+Outcome = Literal["start", "success", "failure", "cancelled", "fallback", "disabled"]
 """What a line tells of an attempt."""
 
-OUTCOMES: tuple[Outcome, ...] = ("start", "success", "failure", "fallback", "disabled")
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+ENDS: tuple[Outcome, ...] = ("success", "failure", "cancelled")
+"""Outcomes of lines that end an attempt."""
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "ts": str, "traceId": str, "stepId": str, "attemptId": str, "action": str, "provider": str,
@@ -18,7 +21,8 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "stagehandDisabled": bool, "toolArgsHash": str,
 }  # fmt: skip
 """The fields that every line has. Others stand in some: `url` and `artifacts`, `cut`; `status` of a page that was
-answered with an error; `errorType` and `retryable` of a failure; `to` of a fallback; `arguments` of a start."""
+answered with an error; `errorType` and `retryable` of an attempt that failed or was cancelled; `to` of a fallback;
+`arguments` of a start."""
 
 
 def misfits(line: Any) -> list[str]:
@@ -48,7 +52,7 @@ def summarise(lines: Iterable[Mapping[str, Any]], decision: str, reason: str = "
         counts[line["outcome"]] += 1
         if line["outcome"] == "start":
             started[line["attemptId"]] = line
-        elif line["outcome"] in ("success", "failure"):
+        elif line["outcome"] in ENDS:
             ended[line["attemptId"]] = line
         elif line["outcome"] == "disabled":
             disabled[line["provider"]] = line["reason"]
@@ -63,6 +67,7 @@ def summarise(lines: Iterable[Mapping[str, Any]], decision: str, reason: str = "
         "attempts": len(attempts),
         "successes": counts["success"],
         "failures": counts["failure"],
+        "cancelled": counts["cancelled"],
         "unfinished": len(started.keys() - ended.keys()),
         "fallbacks": counts["fallback"],
         "errors": dict(Counter(str(one["errorType"]) for one in ended.values() if one["outcome"] == "failure")),
@@ -74,13 +79,14 @@ def summarise(lines: Iterable[Mapping[str, Any]], decision: str, reason: str = "
 
 
 def _of_provider(lines: list[Mapping[str, Any]], disabled: str | None) -> dict[str, Any]:
-    ended = [line for line in lines if line["outcome"] != "start"]
+    ended = [line for line in lines if line["outcome"] in ("success", "failure")]
     right = sum(line["outcome"] == "success" for line in ended)
     times = [line["durationMs"] for line in ended if line["durationMs"] is not None]
     return {
         "attempts": len(lines),
         "successes": right,
         "failures": len(ended) - right,
+        "cancelled": sum(line["outcome"] == "cancelled" for line in lines),
         "successRate": right / len(ended) if ended else None,
         "retries": sum(line["retryUsed"] for line in lines),
         "medianMs": round(statistics.median(times), 3) if times else None,

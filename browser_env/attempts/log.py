@@ -1,6 +1,6 @@
 """The attempt log on disk, a folder a run: `<root>/browser-automation/YYYY-MM-DD/<traceId>/`.
 
-    attempt.jsonl  a line an event: start, success, failure, fallback, disabled
+    attempt.jsonl  a line an event: start, success, failure, cancelled, fallback, disabled
     summary.json   totals, success by provider and the decision, once the run is over
     artifacts/     by attempt: screenshot, and of a failure the tree and the DOM
 
@@ -108,7 +108,8 @@ class FileLog:
 
     def failed(self, attempt: Attempt, duration_ms: float, failure: Failure, evidence: Evidence | None = None) -> None:
         """As `AttemptLog.failed`."""
-        self._end(attempt, "failure", duration_ms, failure, evidence)
+        outcome: events.Outcome = "cancelled" if failure.type == "cancelled" else "failure"
+        self._end(attempt, outcome, duration_ms, failure, evidence)
 
     def fell_back(self, attempt: Attempt, to: str, reason: str) -> None:
         """As `AttemptLog.fell_back`."""
@@ -141,7 +142,7 @@ class FileLog:
         parts = {name: part for name in ("tree", "dom") if (part := getattr(evidence, name)) is not None}
         cut = list(evidence.cut)
         with self._counting:
-            self._failed += failure is not None
+            self._failed += outcome == "failure"
             if (shot is not None or parts) and self._waiting >= _WAITING:
                 shot, parts = None, {}
                 cut.append(
@@ -287,6 +288,7 @@ def said(summary: Mapping[str, Any], folder: Path) -> str:
         f"browser run {summary['traceId']} ({summary['decision']}): ",
         f"{summary['failures']} of {summary['attempts']} attempts failed",
         f" ({kinds})" * bool(kinds),
+        f", {summary['cancelled']} cancelled" * bool(summary["cancelled"]),
         f"; {summary['reason'].rstrip('.')}" * bool(summary["reason"]),
         f"; disabled: {', '.join(off)}" * bool(off),
         "; not all of it could be written" * bool(summary["notWritten"]),

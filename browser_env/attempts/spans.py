@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.attempts import span_names as names
+from selfsurf.browser_env.attempts.events import ENDS
 from selfsurf.extras import how_to_install
 
 if TYPE_CHECKING:
@@ -74,11 +75,13 @@ class Spans:
             )
         if line["outcome"] == "start":
             self._open[line["attemptId"]] = self._begin(line, at)
-        elif line["outcome"] in ("success", "failure"):
+        elif line["outcome"] in ENDS:
             span = self._open.pop(line["attemptId"], None) or self._begin(
                 line, at - int((line["durationMs"] or 0) * 1e6)
             )
-            if line["outcome"] == "failure":
+            if line["outcome"] == "cancelled":
+                span.set_attribute(names.REASON, line["reason"])
+            elif line["outcome"] == "failure":
                 span.set_attributes({names.ERROR_TYPE: line["errorType"], names.RETRYABLE: line["retryable"]})
                 span.set_status(self._trace.StatusCode.ERROR, line["reason"])
             span.end(at)

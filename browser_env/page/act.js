@@ -823,14 +823,14 @@ function scroll({id, dx, dy}) {
     const {el, error} = find(id);
     if (error) return {error};
     if (!drawn(el)) return {error: 'hidden'};
-    noteScrolled(el.ownerDocument);
+    noteScrolled(el);
     if (!dx && !dy) { bring(el, 'center'); return {moved: true}; }
     target = scrollableAt(el) || DOC.scrollingElement(el.ownerDocument);
   } else {
     const root = DOC.scrollingElement(document);
     target = root && viewportScrolls(root) ? root : scrollableAt(deepest(document, innerWidth / 2, innerHeight / 2));
     if (!target) return {moved: false};
-    noteScrolled(target.ownerDocument);
+    noteScrolled(target);
   }
   const before = target.scrollLeft + ',' + target.scrollTop;
   target.scrollBy({left: dx, top: dy, behavior: 'instant'});

@@ -75,12 +75,15 @@ function purge() {
   purgeAt = byId.size + KEPT_IDS;
 }
 
-// Does the element have click listeners? Only the page's main world knows: a listener of ours, installed there before
-// any script of the page, answers by cancelling the event.
-const CLICK_PROBE = {cancelable: true, composed: true};
+// Does the page's main world say yes to a question about an element, a document or a window? A listener of ours, installed
+// there before any script of the page, answers by cancelling the event (listener_probe.js, timers.js).
+const PROBE_EVENT = {cancelable: true, composed: true};
+const answers = (target, kind) => !dispatch(target, new Event(probe + kind, PROBE_EVENT));
+
+// Does the element have click listeners?
 function listens(el) {
   if (anyClosed && hidden.has(treeOf(el))) return attributeOf(el, 'onclick') !== null;
-  return !dispatch(el, new Event(probe, CLICK_PROBE));
+  return answers(el, '');
 }
 const hidden = new WeakSet();
 
@@ -104,7 +107,7 @@ const semantic = (el, name) => attributeOf(el, name) ?? internalsOf(el)?.[name] 
 // Does the element listen for what is dropped on it? Asked as above.
 function drops(el) {
   if (anyClosed && hidden.has(treeOf(el))) return ['ondrop', 'ondragover'].some((name) => attributeOf(el, name) !== null);
-  return !dispatch(el, new Event(probe + '-drop', CLICK_PROBE));
+  return answers(el, '-drop');
 }
 
 // The options of a list, but for those that the page has taken out of it, or of a field with suggestions.

@@ -1,6 +1,7 @@
 // Answers the in-page script's events PROBE... in the page's main world, by cancelling them: does an element have listeners
-// for clicks, for what is dropped on it, for a kind of action that a page may answer late? What a custom element's
-// ElementInternals say is written into the text that the event is related to.
+// for clicks, for what is dropped on it, for a kind of action that a page may answer late? PROBE-scroll: do listeners for
+// scrolling, at it or around it, or observers of what comes into view follow when it is scrolled? PROBE-internals: what a
+// custom element's ElementInternals say is written into the text that the event is related to.
 ((listenersOf) => {
   const path = Event.prototype.composedPath, stop = Event.prototype.stopImmediatePropagation;
   const cancel = Event.prototype.preventDefault, apply = Reflect.apply;
@@ -44,5 +45,19 @@
       if (typeof said === 'string' && said) told[fields[i][0]] = said;
     }
     apply(write, apply(related, event, []), [stringify(told)]);
+  }, true);
+
+  const {observe} = IntersectionObserver.prototype;
+  let hasObservers = document.readyState !== 'loading';  // of a document that was there before, it isn't known
+  IntersectionObserver.prototype.observe = new Proxy(observe, {apply(native, self, args) {
+    hasObservers = true;
+    return apply(native, self, args);
+  }});
+  addEventListener('PROBE-scroll', (event) => {
+    apply(stop, event, []);
+    const around = apply(path, event, []);
+    let follows = hasObservers;
+    for (let i = 0; i < around.length && !follows; i++) follows = 'scroll' in listenersOf(around[i]);
+    if (follows) apply(cancel, event, []);
   }, true);
 })(getEventListeners)

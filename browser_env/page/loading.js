@@ -96,7 +96,7 @@ function reacts({hint}) {
   const el = focusedElement();
   if (!el) return false;
   if (anyClosed && hidden.has(treeOf(el))) return true;  // which can't be known there
-  const asks = (target) => !dispatch(target, new Event(`${probe}-${hint}`, CLICK_PROBE));
+  const asks = (target) => answers(target, '-' + hint);
   for (let node = el; node; node = parentAcross(node)) if (asks(node)) return true;
   return asks(documentOf(el)) || asks(DOC.defaultView(documentOf(el)));
 }
@@ -112,8 +112,7 @@ function signs() {
 
 // Are timers pending that the step's input has set (timers.js)?
 function owed() {
-  const windows = roots().filter((root) => typeOf(root) === 9).map(DOC.defaultView).filter(Boolean);
-  return windows.filter((win) => !dispatch(win, new Event(`${probe}-timers`, CLICK_PROBE))).length > 0;
+  return documentWindows().filter((win) => answers(win, '-timers')).length > 0;
 }
 
 // Waits for these, and for those that they set.
@@ -227,6 +226,7 @@ async function picturesCame({bound}) {
 let mouseless = [];
 const OPENING = 500, CAUGHT = 100;  // milliseconds: of the longest opening that is waited for; for a script to end it
 const FIRST_FRAMES = 2;  // in which a transition of something new begins
+const still = new WeakSet();  // elements with a transition that has not begun in these frames
 
 // The element and those around it, as far as they take no pointer.
 function withoutPointer(el) {
@@ -246,7 +246,7 @@ function opensIn(elements) {
 function isOpening(el) {
   if (outlived.has(el) || disabled(el)) return false;
   const elements = withoutPointer(el);
-  return opensIn(elements) > 0 || elements.some((node) => /[1-9]/.test(getComputedStyle(node).transitionDuration));
+  return opensIn(elements) > 0 || !still.has(el) && elements.some((node) => /[1-9]/.test(getComputedStyle(node).transitionDuration));
 }
 
 // Waits until what opens, or closes, has done so.
@@ -256,5 +256,5 @@ async function opened({bound}) {
   let left = 0;
   for (let frame = 0; !(left = opensIn(held().flat())) && frame < FIRST_FRAMES; frame++) await framed();
   if (left) await until(() => !held().length, Math.min(bound, left + CAUGHT));
-  for (const [el] of held()) outlived.add(el);
+  for (const [el] of held()) (left ? outlived : still).add(el);
 }

@@ -50,7 +50,7 @@ const GUARDED = 5000;  // milliseconds after the last key in which another belon
 // it may move the focus at any time, also into other frames. Keys may follow it into other fields: codes have one for each
 // digit.
 function guard(el, type) {
-  const windows = new Set([window, DOC.defaultView(el.ownerDocument), ...roots().filter((root) => typeOf(root) === 9).map(DOC.defaultView)]);
+  const windows = new Set([window, DOC.defaultView(el.ownerDocument), ...documentWindows()]);
   guarded = {el, type, windows: [...windows].filter(Boolean), strayed: null, end: performance.now() + GUARDED};
   for (const win of guarded.windows) win.addEventListener(type, onWriting, true);
 }

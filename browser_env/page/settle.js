@@ -22,6 +22,7 @@ function watch(root) {
   watcher.observe(root, CHANGES);
 }
 const roots = () => [document, ...watched.map((ref) => ref.deref()).filter(Boolean)];
+const documentWindows = () => roots().filter((root) => typeOf(root) === 9).map(DOC.defaultView).filter(Boolean);
 
 // The number of DOM mutations so far.
 function counted() {
@@ -51,11 +52,13 @@ function isTelling({type, target, attributeName, addedNodes, removedNodes}) {
 // Identifies the current state of the document: it differs after any change, and in any other document.
 function edition() { return self + counted(); }
 
-// Notes that a document is scrolled by a script of ours, which is input like any other (`timers.js`). What watches for
-// things to come into view is told a frame later.
-let hasScrolled = false;
-function noteScrolled(doc) {
-  hasScrolled = true;
+// Notes that an element is about to be scrolled by a script of ours, which is input like any other (`timers.js`). Listeners
+// that draw in the next frame, and what watches for things to come into view, take a frame more.
+let followsScroll = false;
+function noteScrolled(el) {
+  const doc = documentOf(el);
+  const isKnown = !anyClosed || !hidden.has(treeOf(el));
+  followsScroll = !isKnown || [el, ...documentWindows()].some((target) => answers(target, '-scroll')) || DOC.querySelectorAll(doc, '[loading=lazy]').length > 0;
   globalThis.tellInput?.(DOC.defaultView(doc));
 }
 
@@ -63,8 +66,8 @@ function noteScrolled(doc) {
 // `still` whether nothing at all has changed meanwhile. Without frames to wait for, it resolves at once.
 function settle({frames, bound}) {
   if (!frames) return {quiet: true, still: true, waited: 0};  // without scripts, frame callbacks don't run
-  const wanted = frames + hasScrolled;
-  hasScrolled = false;
+  const wanted = frames + followsScroll;
+  followsScroll = false;
   return new Promise((resolve) => {
     const first = counted();
     const start = performance.now();

@@ -22,6 +22,12 @@ function () {
   const hints = inputs.map((input) => (input.autocomplete && input.autocomplete !== 'off' && input.autocomplete !== 'on')
     ? (input.type === 'password' && !input.autocomplete.includes('cc-') ? 'password' : input.autocomplete.split(' ').pop())
     : input.type);
+  // A page's script may pay without a form.
+  const scope = dialog || DOC.documentElement(documentOf(el));
+  const filled = (form ? inputs : Array.from(allIn(scope, 'input'))).filter((one) => tagOf(one) === 'input' && one.type !== 'hidden' && one.value);
+  const namesOf = (one) => [one.autocomplete.split(' ').pop(), one.name, one.id, attributeOf(one, 'aria-label'), attributeOf(one, 'placeholder'),
+    ...Array.from(one.labels || [], (label) => textOf(label))];
+  const described = (attributeOf(el, 'aria-describedby') || '').split(/\s+/).map((id) => id && firstIn(DOC.documentElement(documentOf(el)), '#' + CSS.escape(id)));
   const kind = tagOf(el) === 'button' || tagOf(el) === 'input' ? el.type : '';
   const link = closestTo(el, 'a[href]');
   const href = link ? link.getAttribute('href') : '';
@@ -38,6 +44,9 @@ function () {
       (only[0].type === 'search' || searching.test([only[0].name, only[0].placeholder, only[0].getAttribute('aria-label'), isForm(form) ? addressOf(form) : '', attributeOf(form, 'id')].join(' '))))),
     fields: Array.from(new Set(hints)).filter(Boolean).slice(0, 40),
     submit: submit ? (submit.getAttribute('aria-label') || submit.value || words(submit, 80)) : '',
+    title: (attributeOf(el, 'title') || attributeOf(el, 'aria-description') || described.map((one) => one ? textOf(one) : '').join(' ')).trim().slice(0, 200),
+    navigates: Boolean(closestTo(el, 'nav, [role=navigation]')),
+    filled: Array.from(new Set(filled.slice(0, 40).flatMap(namesOf))).filter(Boolean).map((one) => one.slice(0, 80)),
     form: form ? (attributeOf(form, 'aria-label') || words(firstIn(form, 'h1, h2, h3, legend'), 80)) : '',
   };
 }

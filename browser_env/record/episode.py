@@ -10,13 +10,14 @@ Whoever writes one (`run`, `record`, benchmarks, rollouts), the format is the sa
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import stat
-import threading
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,7 +28,8 @@ from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.record import format as form
 from selfsurf.browser_env.record.journal import Journal
 from selfsurf.browser_env.record.lock import FolderInUse, FolderLock, is_held, open_held
-from selfsurf.browser_env.record.room import room_in
+from selfsurf.browser_env.record.room import AGAIN, ELSEWHERE, NoRoom, append_whole, room_in, write_whole
+from selfsurf.browser_env.record.room import write_atomically as write_atomically
 from selfsurf.browser_env.safety.secrets import redact_known
 from selfsurf.browser_env.text import well_formed
 
@@ -134,8 +136,13 @@ class EpisodeWriter:
         try:
             if (self.folder / "episode.json").exists():
                 raise EpisodeError(f"{self.folder} already holds an episode; choose another folder.")
-            (self.folder / "artifacts").mkdir(exist_ok=True)
-            self._write_meta()
+            with room_in(self.folder):
+                (self.folder / "artifacts").mkdir(exist_ok=True)
+                self._write_meta(AGAIN)
+        except NoRoom:
+            with contextlib.suppress(OSError):
+                (self.folder / "artifacts").rmdir()  # nothing has begun: the folder can be given again
+            raise
         finally:
             lock.release()
 
@@ -205,9 +212,8 @@ class EpisodeWriter:
             "timing": dict(info["timing"]),
         }
         line = well_formed(json.dumps(self._redact(record), ensure_ascii=False, default=form.plain)) + "\n"
-        with room_in(self.folder):
-            self._lines.write(line)
-            self._lines.flush()
+        with room_in(self.folder, ELSEWHERE):
+            append_whole(self._lines.fileno(), line.encode())
             if self.journal is not None:
                 os.fsync(self._lines.fileno())
         self._steps += 1
@@ -238,9 +244,13 @@ class EpisodeWriter:
                 judged a `timeout` or an `infeasible`.
         """
         self._lines.close()
+        full: NoRoom | None = None
         if after is not None:
             self._meta["final"] = observation_text(after)
-            self._meta["final_screenshot"] = self._save_image(after)
+            try:
+                self._meta["final_screenshot"] = self._save_image(after)
+            except NoRoom as error:  # the end is written without its picture
+                full = error
         open_ends = ("stopped", "running") if self._judges else ("stopped", "running", "timeout", "infeasible")
         judged = outcome not in open_ends
         self._meta.update(
@@ -253,6 +263,8 @@ class EpisodeWriter:
         )
         self._write_meta()
         write_manifest(self.folder)
+        if full is not None:
+            raise full
 
     def discard(self) -> None:
         """Take an episode away in which nothing has happened, its folder too unless it holds something else."""
@@ -271,14 +283,15 @@ class EpisodeWriter:
             return name if self.journal is not None and (self.folder / name).exists() else None
         picture = observation["screenshot"]
         if self._saved is None or self._saved[0] != name or self._saved[1] is not picture:
-            with room_in(self.folder):
-                (self.folder / name).write_bytes(encode_png(picture))
+            with room_in(self.folder, ELSEWHERE):
+                write_whole(self.folder / name, encode_png(picture))
             self._saved = name, picture
         return name
 
-    def _write_meta(self) -> None:
+    def _write_meta(self, then: str = ELSEWHERE) -> None:
         text = json.dumps(self._redact(self._meta), ensure_ascii=False, indent=1, default=form.plain)
-        write_atomically(self.folder / "episode.json", well_formed(text))
+        with room_in(self.folder, then):
+            write_whole(self.folder / "episode.json", well_formed(text))
 
 
 def _redaction(meta: Mapping[str, Any]) -> Redact | None:
@@ -366,16 +379,18 @@ def _hash(path: Path) -> str:
 
 
 def new_folder(name: str) -> Path:
-    """Return a folder under `runs/` that is not there yet, named after the time: `runs/run-20261122-101022`."""
-    first = Path("runs") / clock.strftime(f"{name}-%Y%m%d-%H%M%S")
-    number, folder = 1, first
+    """Make a new folder under `runs/`, named after the time, and return it: `runs/run-20261122-101022`."""
+    return numbered(Path("runs") / clock.strftime(f"{name}-%Y%m%d-%H%M%S"))
+
+
+def numbered(first: Path) -> Path:
+    """Make a folder that is not there yet and return it: `first`, or `first-2` and so on."""
+    number, folder = 2, first
     while True:
-        try:
+        with suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder
-        except FileExistsError:
-            number += 1
-            folder = first.with_name(f"{first.name}-{number}")
+        number, folder = number + 1, first.with_name(f"{first.name}-{number}")
 
 
 def _read(path: Path) -> bytes:
@@ -475,18 +490,6 @@ class Episode:
 def observation_text(observation: Observation) -> dict[str, Any]:
     """Return an observation without its screenshot, as plain data."""
     return {key: value for key, value in observation.items() if key != "screenshot"}
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file's content so that a reader, or a kill, never meets half of it.
-
-    Raises:
-        NoRoom: its folder has no room left.
-    """
-    partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")  # others may write it, too
-    with room_in(path.parent):
-        partial.write_text(text, encoding="utf8")
-    os.replace(partial, path)
 
 
 @cache

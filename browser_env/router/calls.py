@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
-from selfsurf.browser_env.actions import BaseAction, parse_action
+from selfsurf.browser_env.actions import ON_PAGE, BaseAction, parse_action
 from selfsurf.browser_env.text import visible
 
 Name: TypeAlias = Literal["navigate", "act", "extract", "observe", "screenshot"]
@@ -49,7 +49,7 @@ class ActArguments(Arguments):
     @classmethod
     def _parsed(cls, data: Any) -> Any:
         if isinstance(data, dict) and data.get("action") is not None:
-            return {**data, "action": parse_action(data["action"])}
+            return {**data, "action": parse_action(data["action"], ON_PAGE)}
         return data
 
     @model_validator(mode="after")

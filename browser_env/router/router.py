@@ -280,7 +280,7 @@ class Router:
             return result
         except asyncio.CancelledError:
             if log is not None:
-                cancelled = Failure("unknown", "The call was cancelled by its caller.", retryable=False)
+                cancelled = Failure("cancelled", "The call was cancelled by its caller.", retryable=False)
                 log.failed(attempt, (time.perf_counter() - start) * 1000, cancelled)
             raise
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
-from selfsurf.browser_env.actions import ACTION_TYPES
+from selfsurf.browser_env.actions import ACTION_TYPES, ON_PAGE
 from selfsurf.browser_env.attempts.attempt import Failure
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.router.calls import ARGUMENTS, ExtractArguments, Name, Result, ScreenshotResult
@@ -29,8 +29,8 @@ DESCRIPTIONS: Mapping[Name, str] = {
     "screenshot": "Take a picture of what is in view of the current page.",
 }
 
-_OFF_PAGE = ("message", "ask_user", "finish", "infeasible")
-"""Actions that are no act on a page."""
+_OTHER_NAME = {"schema": "model", "model": "schema"}
+"""The tool's argument `schema` is Python's `model`. Both trade places, so that errors name what the caller wrote."""
 
 
 def tool_name(call: Name, *, dot: bool = True) -> str:
@@ -61,11 +61,9 @@ def schemas() -> dict[Name, dict[str, Any]]:
 
 def _action_schema() -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    for kind in ACTION_TYPES.values():
-        if kind.model_fields["action"].default not in _OFF_PAGE:
-            fields |= kind.model_json_schema().get("properties", {})
-    kinds = [name for name in ACTION_TYPES if name not in _OFF_PAGE]
-    fields["action"] = {"type": "string", "enum": kinds}
+    for name in ON_PAGE:
+        fields |= ACTION_TYPES[name].model_json_schema().get("properties", {})
+    fields["action"] = {"type": "string", "enum": list(ON_PAGE)}
     plain = {name: {key: value for key, value in field.items() if key != "title"} for name, field in fields.items()}
     return {"type": "object", "properties": plain, "required": ["action"]}
 
@@ -116,17 +114,19 @@ def parsed(name: str, arguments: Mapping[str, Any] | str) -> Any:
     call = name.removeprefix("browser").lstrip("._")
     if call not in ARGUMENTS:
         raise ToolError(f"There is no tool {name!r}; there are {', '.join(map(tool_name, ARGUMENTS))}.")
+    names = _OTHER_NAME if call == "extract" else {}
     try:
         given = json.loads(arguments or "{}") if isinstance(arguments, str) else dict(arguments)
         if not isinstance(given, dict):
             raise ToolError("A tool's arguments are a JSON object.")
-        if call == "extract" and "schema" in given:
-            given["model"] = model_of(given.pop("schema"))
+        given = {names.get(name, name): value for name, value in given.items()}
+        if call == "extract" and "model" in given:
+            given["model"] = model_of(given["model"])
         return ARGUMENTS[call].model_validate(given)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        text = first["msg"].removeprefix("Value error, ")
+        where = ".".join(names.get(name, name) for name in map(str, first["loc"]))
+        text = first["msg"].removeprefix("Value error, ").removesuffix(".")
         raise ToolError(f"{tool_name(call)}: {where + ': ' if where else ''}{text}.") from error
     except ActionError as error:
         raise ToolError(str(error)) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Click, Fill, Press, Select, Type
@@ -11,8 +11,9 @@ from selfsurf.browser_env.errors import ActionError, ScriptError
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.safety.network import host_and_port
 from selfsurf.browser_env.safety.policy import ASK, Risk, Safety, refuse
-from selfsurf.browser_env.safety.risk import NO_SURROUNDINGS, Surroundings, assess, might_be_risky
+from selfsurf.browser_env.safety.risk import NO_SURROUNDINGS, Surroundings, assess, might_be_risky, of_dialog
 from selfsurf.browser_env.session.page_script import PageScript, read_script, thrown, with_dom
+from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.text import one_line
 
@@ -36,12 +37,21 @@ class Confirmer:
         """Who let it pass: `automatically`, where nobody is to be asked, or `by the user`, also where the agent itself
         has just asked (`confirmation_of`); `refused` if not. Empty while the user is asked."""
         self._cut_off: tuple[str, ...] = ()
+        self._agreed: set[Risk] | None = None
+        """Risks of the last action that were agreed to; None before the first action."""
+        self._held: Risk | None = None
+        """The risk of a dialog that this action has opened and that nobody has agreed to."""
         self._safety = safety
         self._user = user
 
     def begin(self, cut_off: tuple[str, ...] = ()) -> None:
         """Begin an episode, or go on with one. `cut_off`: as in `SoFar`."""
         self.risk, self._cut_off = None, cut_off
+        self._agreed, self._held = None, None
+
+    def start_step(self, session: Session) -> None:
+        """Start a step, whose dialogs are judged as well."""
+        self.risk, session.holds_dialog = None, self.holds
 
     async def check(
         self, targets: Targets, action: Any, observation: Observation | None, allowed: Risk | None = None
@@ -52,16 +62,42 @@ class Confirmer:
             Asks: it needs a confirmation; also again, where the page has made something else of it meanwhile.
             ActionError: nobody is there to confirm it, or nobody may.
         """
+        self._held = None
+        self._agreed = {*(self._agreed or ()), allowed} if allowed is not None else set()
         element, risk = await self.judge(targets, action, observation)
-        confirm, user = self._safety.confirm, self._user
-        self.risk, self.confirmed = risk, "automatically"
-        if risk is None or confirm is None:
-            if risk is not None and allowed_before(action, observation):
-                self.confirmed = "by the user"
-            return
-        if risk == allowed:
+        self.risk, self.confirmed = risk or allowed, "automatically"
+        if risk is not None and self._safety.confirm is None and allowed_before(action, observation):
+            self._agreed.add(risk)
+        if self.risk in self._agreed:
             self.confirmed = "by the user"
-            return
+        elif risk is not None and self._safety.confirm is not None:
+            self._ask(action, element, risk)
+
+    def holds(self, message: str) -> bool:
+        """Whether a dialog that a script of the page opens is to be dismissed, for nobody has agreed to its risk."""
+        risk = of_dialog(message) if self._agreed is not None else None
+        if risk is None or any(one.kind == risk.kind for one in self._agreed or ()):
+            return False
+        if self._safety.confirm is None:
+            self.risk, self.confirmed = self.risk or risk, self.confirmed or "automatically"
+            return False
+        self._held = risk
+        return True
+
+    def check_dialog(self, action: Any, observation: Observation | None) -> None:
+        """Ask about the dialog that an action has opened and that was dismissed, if there is one.
+
+        Raises:
+            Asks: it needs a confirmation, after which the action is carried out again.
+            ActionError: nobody is there to confirm it, or nobody may.
+        """
+        risk, self._held = self._held, None
+        if risk is not None:
+            self.risk = risk
+            self._ask(action, target_of(action, observation), risk)
+
+    def _ask(self, action: Any, element: Element | None, risk: Risk) -> NoReturn:
+        confirm, user = self._safety.confirm, self._user
         self.confirmed = ""
         why = one_line(risk.why)
         again = AGAIN if why in self._cut_off else ""
@@ -204,7 +240,7 @@ async def _surroundings_of(tab: Tab, element: Element | None, foreign: dict[int,
     try:
         id = element["id"] if element is not None else None
         found = await _ask(tab, id, foreign, read_script("surroundings")) or {}
-        return Surroundings(**{**found, "fields": tuple(found.get("fields", ()))})
+        return Surroundings(**{**found, **{name: tuple(found.get(name, ())) for name in ("fields", "filled")}})
     except ScriptError:
         return None  # the page may be made so
     except Exception:

@@ -21,10 +21,14 @@ from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.safety.policy import Risk, RiskKind
 
 _WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("risk_words.toml").read_text(encoding="utf8"))
-_HARMLESS, _NO_COMMAND, _NEVER_MIND, _GO_AHEAD, _LOG_IN, _PAYMENT_FIELD, _PASSWORD_FIELD = (
+_HARMLESS, _NO_COMMAND, _TELLS, _NEVER_MIND, _GO_AHEAD, _LOG_IN, _PAYMENT_FIELD, _CARD_NUMBER, _PASSWORD_FIELD = (
     re.compile(_WORDS[name].replace("\n", ""))
-    for name in ("harmless", "no_command", "never_mind", "go_ahead", "log_in", "payment_field", "password_field")
-)
+    for name in (
+        "harmless", "no_command", "tells", "never_mind", "go_ahead", "log_in", "payment_field", "card_number",
+        "password_field",
+    )
+)  # fmt: skip
+_ASKS = re.compile(rf"\b{_WORDS['asks'].replace(chr(10), '')}\b")
 _PRICED = re.compile(_WORDS["priced"]["purchase"].replace("\n", ""))
 
 _FIELDS = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "listbox", "slider"})
@@ -35,6 +39,7 @@ _CHOICES = frozenset(
 )
 _SUBMITTING = frozenset({"Enter", "NumpadEnter"})
 _ACTIVATING = _SUBMITTING | {"Space"}
+_LATIN, _WORD = re.compile("[A-Za-z]"), re.compile(r"\w+")
 _LINE_BREAK = re.compile(r"[\r\n]")
 _GAP = re.compile(rf"^(?:(?:{_WORDS['before'].replace(chr(10), '')}) )+")
 _AMOUNT = r"(?<!\d)\d[\d.,\u00a0\u202f' ]{0,20}"
@@ -43,6 +48,14 @@ _PRICE = re.compile(rf"(?:\b(?:for|für|pour|por|per|voor|à|a) )?(?:{_CURRENCY}
 
 LABEL_WORDS = 9
 """A label with more words is a heading or a sentence, not a command."""
+LINK_WORDS = 6
+"""Likewise for a link."""
+
+_LOOKALIKES = str.maketrans(
+    "АВЕІЈКМНОРСТУХЅавекмнорстухіјѕһԁԛԝӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧαικνορυχı",
+    "ABEIJKMHOPCTYXSabekmhopctyxijshdqwlABEZHIKMNOPTYXaikvopuxi",
+)
+"""Cyrillic and Greek letters that look like Latin ones."""
 
 _Patterns = list[tuple[RiskKind, re.Pattern[str]]]
 
@@ -60,7 +73,7 @@ def _patterns() -> tuple[_Patterns, _Patterns, _Patterns, _Patterns]:
             (kind, re.compile(rf"\b(?<!\bte )(?<!\bzu )(?:{'|'.join(words)})$"))
             for kind, words in _WORDS["last"].items()
         ],
-        [(kind, re.compile(words)) for kind, words in _WORDS["inside"].items()],
+        [(kind, re.compile(words.replace("\n", ""))) for kind, words in _WORDS["inside"].items()],
         [(kind, re.compile(rf"\b(?:{words})\b")) for kind, words in _WORDS["said"].items()],
     )
 
@@ -88,6 +101,17 @@ class Surroundings:
     """Label of its form's submit button."""
     form: str = ""
     """Name or heading of its form."""
+    title: str = ""
+    """Its description, or its `title`."""
+    navigates: bool = False
+    """Is it in a navigation (`nav`)?"""
+    filled: tuple[str, ...] = ()
+    """Names and labels of filled fields of its form; without a form, of its dialog or page."""
+
+    @property
+    def pays(self) -> bool:
+        """Whether the number of a card has been filled in."""
+        return any(name == "cc-number" or _CARD_NUMBER.fullmatch(normal(name)) for name in self.filled)
 
 
 NO_SURROUNDINGS = Surroundings()
@@ -110,6 +134,8 @@ def _tells(element: Element) -> bool:
     if element["role"] in _CHOICES or element["role"] in _FIELDS:
         return False
     label = normal(element["name"])
+    if not label:
+        return True  # its title may tell
     return bool(_GO_AHEAD.match(label) or _LOG_IN.match(label) or of_label(element["name"]))
 
 
@@ -122,6 +148,8 @@ def assess(action: Any, element: Element | None, around: Surroundings = NO_SURRO
         around: the target's surroundings on the page.
     """
     role, name, tag = (element["role"], element["name"], element["tag"]) if element is not None else ("", "", "")
+    if not normal(name):
+        name = around.title or name
     match action:
         case Fill():
             return _of_field(name, around)
@@ -157,6 +185,8 @@ def of_label(label: str, words: int = LABEL_WORDS) -> RiskKind | None:
     count = len(text.split())
     if not text or count > words or _HARMLESS.search(text) or _NO_COMMAND.match(text):
         return None
+    if label.rstrip().endswith("?") and _ASKS.search(text):
+        return None
     if unpriced != label and _PRICED.search(text):
         return "purchase"
     firsts, lasts, insides, _ = _patterns()
@@ -169,7 +199,7 @@ def of_label(label: str, words: int = LABEL_WORDS) -> RiskKind | None:
                 return kind
         if _NEVER_MIND.match(candidate):
             return None
-        if 2 <= len(candidate.split()) <= 6:
+        if 2 <= len(candidate.split()) <= 6 and not _TELLS.search(candidate):
             for kind, last in lasts:
                 if last.search(candidate):
                     return kind
@@ -177,10 +207,22 @@ def of_label(label: str, words: int = LABEL_WORDS) -> RiskKind | None:
 
 
 def normal(text: str) -> str:
-    """Return a text in lower case, without accents, with single blanks for punctuation."""
-    plain = unicodedata.normalize("NFKD", text.replace("ß", "ss").replace("İ", "I"))
-    plain = "".join(char for char in plain if not unicodedata.combining(char)).lower()
-    return re.sub(r"[\W_]+", " ", plain).strip()
+    """Return a text in lower case, without accents, with single blanks for punctuation.
+
+    "&" becomes "and", and letters of other alphabets that look like Latin ones become these where the text has Latin
+    letters besides.
+    """
+    plain = unicodedata.normalize("NFKD", text.replace("ß", "ss").replace("İ", "I").replace("&", " and "))
+    plain = "".join(char for char in plain if not unicodedata.combining(char))
+    if not plain.isascii() and _LATIN.search(plain):
+        plain = _WORD.sub(_without_lookalikes, plain)
+    return re.sub(r"[\W_]+", " ", plain.lower()).strip()
+
+
+def _without_lookalikes(word: re.Match[str]) -> str:
+    """Return a word in Latin letters if it can be read so, as it was if not."""
+    latin = word[0].translate(_LOOKALIKES)
+    return latin if latin.isascii() else word[0]
 
 
 def _activates(action: Press) -> bool:
@@ -212,6 +254,9 @@ def _of_button(role: str, name: str, around: Surroundings) -> Risk | None:
             return None
         if role == "link" and around.href and kind != "delete":
             return None  # it only leads to another page
+        words = len(label.split())
+        if role == "link" and kind == "purchase" and (words > LINK_WORDS or (words == 1 and around.navigates)):
+            return None
         return Risk(kind, f"The {role or 'element'} {name!r} looks like one to {_SAYS[kind]}.")
     if _NEVER_MIND.match(label):
         return None
@@ -222,7 +267,7 @@ def _of_button(role: str, name: str, around: Surroundings) -> Risk | None:
     said = _of_text(around.dialog)
     if said is not None:
         return Risk(said, f"The {role} {name!r} answers a dialog that is about to {_SAYS[said]}.")
-    return _of_form(around, told=False) if around.submits else None
+    return _of_form(around, told=False) if around.submits or around.pays else None
 
 
 def _of_form(around: Surroundings, *, told: bool = True) -> Risk | None:
@@ -235,12 +280,18 @@ def _of_form(around: Surroundings, *, told: bool = True) -> Risk | None:
             return Risk(kind, f"It submits the form with the button {around.submit!r}.")
         if _NEVER_MIND.match(normal(around.submit)):
             return None
-    if any(field.startswith("cc-") for field in around.fields):
+    if around.pays or any(field.startswith("cc-") for field in around.fields):
         return Risk("purchase", "It submits a form with payment data.")
     if "password" in around.fields:
         return Risk("credentials", "It submits a form with a password.")
     said = _of_text(around.dialog) or of_label(around.form)
     return Risk(said, f"It submits a form that is about to {_SAYS[said]}.") if said else None
+
+
+def of_dialog(message: str) -> Risk | None:
+    """Return the risk of accepting a dialog that a page's script opens, by its text."""
+    kind = _of_text(message) or of_label(message)
+    return Risk(kind, f"The page asks {message!r}, which looks like agreeing to {_SAYS[kind]}.") if kind else None
 
 
 def _of_text(text: str) -> RiskKind | None:

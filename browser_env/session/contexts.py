@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from selfsurf.browser_env.errors import PAGE_CRASHED
-from selfsurf.browser_env.session.har import new_recording, replay
+from selfsurf.browser_env.session.har import BinaryBodies, new_recording, replay
 from selfsurf.browser_env.session.last_words import LastWords
 from selfsurf.browser_env.session.options import SessionOptions
 from selfsurf.browser_env.session.page_script import PROBE, read_script
 from selfsurf.browser_env.session.profile_lock import ProfileLock, kill
 from selfsurf.browser_env.session.runtime import BrowserSpec, Room, death_of, runtime
 from selfsurf.browser_env.session.stealth import stealth_identity
-from selfsurf.browser_env.storage import cookie_of, read_state, restore
+from selfsurf.browser_env.storage import cookies_of, read_state, restore
 from selfsurf.browser_env.task import Viewport
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ LATE_BOUND = 30.0
 _closing: set[asyncio.Task[None]] = set()
 
 
-def _drop_empty(recording: Path | None) -> None:
-    if recording is not None and recording.exists() and recording.stat().st_size == 0:
+def _drop_empty(recording: Path) -> None:
+    if recording.exists() and recording.stat().st_size == 0:
         recording.unlink()  # the context died before Playwright could write it
 
 
@@ -68,6 +68,7 @@ class ContextSource:
         self.options = options
         self.recording: Path | None = None
         """File that the current context's traffic is recorded to."""
+        self._bodies: BinaryBodies | None = None
         self._identity: dict[str, Any] | None = None
         self._session_storage: dict[str, Any] = {}
         """Of the storage state, by origin."""
@@ -125,9 +126,11 @@ class ContextSource:
     async def prepare(self, context: BrowserContext, note: Callable[[str], None]) -> None:
         """Set up what can't be passed as an argument, before the first page. `note` takes events."""
         if self.options.cookies:
-            await context.add_cookies([cookie_of(cookie) for cookie in self.options.cookies])  # type: ignore[misc]
+            await context.add_cookies(cookies_of(self.options.cookies))  # type: ignore[arg-type]
         if self.options.stealth:
             await context.add_init_script(read_script("stealth"))
+        if self.recording is not None:
+            self._bodies = BinaryBodies(context)
         if self.options.replay_har is not None:
             await replay(context, Path(self.options.replay_har), note)
 
@@ -148,13 +151,17 @@ class ContextSource:
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
         """Close the context. `pages` are those that the environment opened in it."""
         recording, self.recording = self.recording, None
+        bodies, self._bodies = self._bodies, None
         room = self._rooms.pop(context, None)
         try:
             await context.close()
         finally:
             if room is not None:
                 runtime().leave(room)
-        _drop_empty(recording)
+        if recording is not None:
+            _drop_empty(recording)
+            if bodies is not None:
+                await asyncio.to_thread(bodies.complete, recording)
 
     async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:
         """Dispose of a context that could not be closed, by force.

@@ -35,6 +35,12 @@ def check_dialogs(policy: DialogPolicy) -> None:
             raise ValueError(f"dialogs: the answer to {kind} is 'accept' or 'dismiss', not {answer!r}.")
 
 
+def accepts(kind: str, policy: DialogPolicy) -> bool:
+    """Whether a dialog that decides something (`confirm` or `prompt`) is accepted without anybody being asked."""
+    answer = policy.get(kind, "accept") if isinstance(policy, Mapping) else policy
+    return kind in ("confirm", "prompt") and isinstance(answer, str) and answer not in ("dismiss", "leave")
+
+
 async def answer_dialog(dialog: Dialog, policy: DialogPolicy) -> str:
     """Answer a dialog; return how, for the event: `accepted`, `dismissed` or `answered "..."`.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urljoin
 
 from selfsurf.browser_env.errors import EnvError
+from selfsurf.browser_env.record.room import write_atomically
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request, Route, WebSocketRoute
@@ -24,8 +25,6 @@ _MOST_REDIRECTS = 20
 _BODILESS = ("GET", "HEAD")
 
 _BINARY = "application/octet-stream"
-_NOT_RECORDED = "\0"
-"""The body of a request that Playwright records without it."""
 
 
 def new_recording(path: Path) -> Path:
@@ -48,12 +47,45 @@ def new_recording(path: Path) -> Path:
         raise EnvError(f"The recording {candidate} can't be written: {error.strerror}.") from None
 
 
+class BinaryBodies:
+    """Completes a recording by the request bodies that Playwright leaves out of a `.har` file or spoils: binary ones.
+
+    Args:
+        context: is recorded.
+    """
+
+    def __init__(self, context: BrowserContext) -> None:
+        self._sent: dict[tuple[str, str], deque[bytes]] = defaultdict(deque)
+        context.on("request", self._note)
+
+    def _note(self, request: Request) -> None:
+        body = request.post_data_buffer
+        if body and _is_binary(request.headers.get("content-type"), body.decode("utf8", "replace")):
+            self._sent[request.method, request.url].append(body)
+
+    def complete(self, path: Path) -> None:
+        """Write the bodies into the finished recording. A `.zip` has them already."""
+        if not self._sent or path.suffix.lower() == ".zip" or not path.exists():
+            return
+        har = json.loads(path.read_bytes())
+        for entry in har["log"]["entries"]:
+            request = entry["request"]
+            sent, body = self._sent.get((request["method"], request["url"])), request.get("postData")
+            if sent and body and _is_binary(body["mimeType"], body["text"]) and request["bodySize"] == len(sent[0]):
+                body.update(text=base64.b64encode(sent.popleft()).decode(), encoding="base64")
+        write_atomically(path, json.dumps(har))
+
+
+def _is_binary(kind: str | None, text: str) -> bool:
+    return (kind or _BINARY) == _BINARY or "\N{REPLACEMENT CHARACTER}" in text
+
+
 async def replay(context: BrowserContext, path: Path, note: Callable[[str], None]) -> None:
     """Answer every request of a context from a recording.
 
-    A request is known by its method, address and body. One that is repeated gets its answers in the recorded order,
-    and the last one from then on. Any request or web socket that is not in the recording fails and is reported to
-    `note`.
+    A request is known by its method, address and body, or its content type where the recording has no body. One that is
+    repeated gets its answers in the recorded order, and the last one from then on. Any request or web socket that is
+    not in the recording fails and is reported to `note`.
 
     Raises:
         EnvError: the file is not a recording.
@@ -66,14 +98,15 @@ async def replay(context: BrowserContext, path: Path, note: Callable[[str], None
         await route.abort("internetdisconnected")
 
     async def recorded(route: Route) -> None:
-        key = _key(route.request, answers)
-        if key[0] in _BODILESS and key not in repeated:
+        request = route.request
+        url = urldefrag(request.url).url
+        if request.method in _BODILESS and (request.method, url, "") not in repeated:
             await route.fallback()
             return
-        answer = _next(answers, key)
+        answer = _next(answers, request, url)
         if answer is None:
             await missing(route)
-        elif answer.redirects:  # of a form: Playwright navigates, and tells the bodies of POST apart
+        elif answer.redirects:  # Playwright navigates, or follows it to a redirect of GET
             await route.fallback()
         else:
             await route.fulfill(status=answer.status, headers=answer.headers, body=answer.body)
@@ -123,12 +156,13 @@ def read_answers(path: Path) -> dict[Key, deque[Answer]]:
             request, response = entry["request"], entry["response"]
             if response["status"] <= 0 or (response["status"] in _REDIRECTS and request["method"] in _BODILESS):
                 continue  # Playwright has to follow these redirects itself
-            sent = request.get("postData") or {}
-            kind = sent.get("mimeType") or ""
-            if kind == _BINARY and not (sent.get("text") or sent.get("_file")):
-                body = _NOT_RECORDED
-            else:
+            sent, headers = request.get("postData") or {}, _headers(request)
+            kind = sent.get("mimeType") or headers.get("content-type", "")
+            if sent.get("text") or sent.get("_file"):
                 body = _comparable(files.content(sent), kind)
+            else:
+                there = headers.get("content-length", kind) not in ("", "0") and request["method"] not in _BODILESS
+                body = _unread(kind) if sent or there else ""
             key = (request["method"], urldefrag(request["url"]).url, body)
             found[key].append(Answer(response["status"], _headers(response), files.content(response["content"])))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
@@ -136,21 +170,24 @@ def read_answers(path: Path) -> dict[Key, deque[Answer]]:
     return found
 
 
-def _next(answers: Mapping[Key, deque[Answer]], key: Key) -> Answer | None:
-    """Return the next answer to a request, after redirects other than those of POST; None if there is none."""
+def _next(answers: Mapping[Key, deque[Answer]], request: Request, url: str) -> Answer | None:
+    """Return the next answer to a request, after its redirects; None if there is none.
+
+    The redirect of a form is returned itself, as is one to an address that has no answer of its own.
+    """
+    method, bodies = request.method, _bodies(request)
+    answer: Answer | None = None
     for _ in range(_MOST_REDIRECTS):
-        method, url, body = key
-        recorded = answers.get(key)
+        recorded = next((found for body in bodies if (found := answers.get((method, url, body)))), None)
         if not recorded:
-            return None
+            break
         answer = recorded.popleft() if len(recorded) > 1 else recorded[0]
-        if not answer.redirects or method == "POST":
-            return answer
-        there = urldefrag(urljoin(url, answer.headers["location"])).url
-        key = ("GET", there, "") if answer.status == 303 else (method, there, body)
-        if key not in answers:  # Playwright may record the second request without its body
-            key = (*key[:2], _NOT_RECORDED)
-    return None
+        if not answer.redirects or request.is_navigation_request():
+            break
+        url = urldefrag(urljoin(url, answer.headers["location"])).url
+        if answer.status == 303 or (method == "POST" and answer.status in (301, 302)):
+            method, bodies = "GET", [""]
+    return answer
 
 
 class _Files:
@@ -181,20 +218,24 @@ class _Files:
         return file.read_bytes()
 
 
-def _headers(response: dict[str, Any]) -> dict[str, str]:
+def _headers(message: dict[str, Any]) -> dict[str, str]:
     merged: dict[str, str] = {}
-    for header in response["headers"]:
+    for header in message["headers"]:
         name, value = header["name"].lower(), header["value"]
         # `fulfill` takes several cookies as lines of one header.
         merged[name] = f"{merged[name]}\n{value}" if name == "set-cookie" and name in merged else value
     return merged
 
 
-def _key(request: Request, answers: Mapping[Key, deque[Answer]]) -> Key:
-    method, url, kind = request.method, urldefrag(request.url).url, request.headers.get("content-type", "")
-    body = request.post_data_buffer or b""
-    key = method, url, _comparable(body, kind)
-    return (method, url, _NOT_RECORDED) if body and kind in ("", _BINARY) and key not in answers else key
+def _bodies(request: Request) -> list[str]:
+    """Return what a recording may have as the body of a request: all, what is valid text of it, or its type alone."""
+    body, kind = request.post_data_buffer or b"", request.headers.get("content-type", "")
+    return [_comparable(body, kind), _comparable(body.decode("utf8", "replace").encode(), kind), _unread(kind)]
+
+
+def _unread(kind: str) -> str:
+    """Return what stands for the body of a request that Playwright wasn't given, such as one with files."""
+    return "\0" + (kind.partition(";")[0].strip().lower() or _BINARY)
 
 
 def _comparable(body: bytes, kind: str) -> str:
@@ -204,7 +245,7 @@ def _comparable(body: bytes, kind: str) -> str:
         body: as it was sent, or as a recording has it.
         kind: its content type.
     """
-    text = body.decode("utf8", "replace")  # as recordings hold it
+    text = body.decode("utf8", "surrogateescape")
     boundary = re.search(r"^multipart/.*?boundary=(?:\"([^\"]+)\"|([^\s;]+))", kind, re.IGNORECASE)
     if boundary:
         return text.replace(boundary[1] or boundary[2], "boundary")

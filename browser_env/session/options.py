@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo, available_timezones
 
 from selfsurf.browser_env.safety.network import host_and_port
+from selfsurf.browser_env.storage import CookieError, cookies_of
 
 StrPath = str | PathLike[str]
 
@@ -58,9 +59,9 @@ class SessionOptions:
     detached: StrPath | None = None
     """Folder for a browser that outlives this process, if it dies: an environment with the same folder attaches to it
     (`AsyncBrowserEnv.resume`). Closing the environment ends it. Only `profile`, `proxy` and `cookies` go with it."""
-    storage_state: StrPath | Mapping[str, Any] | None = field(default=None, repr=False)
+    storage_state: StrPath | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = field(default=None, repr=False)
     """Cookies, localStorage, IndexedDB and session storage to start every episode with: what `storage_state()`
-    returned, or a JSON file with it. The session storage is the first tab's."""
+    returned, a list of cookies, or a JSON file with either. The session storage is the first tab's."""
     cookies: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     """Cookies as Playwright's `add_cookies` takes them, `name`, `value`, and `url` or `domain` and `path`, or as
     browser extensions export them."""
@@ -143,6 +144,10 @@ class SessionOptions:
             path = getattr(self, name)
             if isinstance(path, (str, PathLike)) and not Path(path).is_file():
                 raise ValueError(f"SessionOptions: {name}={str(path)!r} does not exist.")
+        try:
+            cookies_of(self.cookies)
+        except CookieError as error:
+            raise ValueError(f"SessionOptions: {error}") from None
         if self.timezone is not None and not _is_zone(self.timezone):
             raise ValueError(f"SessionOptions: timezone is a name like Europe/Berlin, not {self.timezone!r}.")
         if self.locale is not None and not _LOCALE.fullmatch(self.locale):
@@ -210,7 +215,7 @@ class SessionOptions:
     def _own_arguments(self) -> dict[str, Any]:
         state = self.storage_state
         return {
-            "storage_state": dict(state) if isinstance(state, Mapping) else state and Path(state),
+            "storage_state": Path(state) if isinstance(state, (str, PathLike)) else state or None,
             "locale": self.locale,
             "timezone_id": self.timezone,
             "geolocation": self.geolocation

@@ -16,7 +16,7 @@ from selfsurf.browser_env.safety.policy import Safety
 from selfsurf.browser_env.session.calls import Calls
 from selfsurf.browser_env.session.contexts import ContextSource
 from selfsurf.browser_env.session.determinism import CONTEXT, Clock, DeterministicTab
-from selfsurf.browser_env.session.dialogs import DialogPolicy, answer_dialog
+from selfsurf.browser_env.session.dialogs import DialogPolicy, accepts, answer_dialog
 from selfsurf.browser_env.session.tab import Tab
 from selfsurf.browser_env.task import Task, Viewport
 from selfsurf.browser_env.text import one_line
@@ -72,6 +72,8 @@ class Session:
         self.clock: Clock | None = None
         self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
         self.dialogs: DialogPolicy = "accept"
+        self.holds_dialog: Callable[[str], bool] = lambda message: False
+        """Whether a dialog with this text is dismissed although `dialogs` accepts it."""
         self.limits = Limits()
         """Of events."""
         self.missed = ""
@@ -292,7 +294,8 @@ class Session:
             return
         done = "could not be answered"
         with contextlib.suppress(Exception):  # the page may be gone by now
-            done = await answer_dialog(dialog, self.dialogs)
+            held = accepts(dialog.type, self.dialogs) and self.holds_dialog(dialog.message)
+            done = await answer_dialog(dialog, "dismiss" if held else self.dialogs)
         if dialog.type == "beforeunload" and done == "dismissed":
             self.stayed = True
             self._decided.set()

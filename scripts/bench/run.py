@@ -14,7 +14,7 @@ from selfsurf.scripts.suite.plan import Logs
 from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, offered, read_options
 from selfsurf.scripts.terminal.arguments import Agent, Out, Seeds, check_browser, read_seeds
 from selfsurf.scripts.terminal.command import command
-from selfsurf.scripts.terminal.console import console, progress
+from selfsurf.scripts.terminal.console import console, progress, show_error
 from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options, tell_confirmation
 from selfsurf.scripts.terminal.limits import Limits
 
@@ -60,7 +60,7 @@ class Settings(AgentArguments, EnvironmentArguments):
     """Seconds for the whole run, which the same command resumes later."""
     max_tokens: int | None = Field(default=None, ge=1)
     """Tokens, read and written, after which nothing more is begun; the same command resumes."""
-    max_cost: float | None = Field(default=None, ge=0)
+    max_cost: float | None = Field(default=None, gt=0)
     """US dollars, likewise."""
     logs: Logs = "all"
     """Whose steps are kept: all, unsolved or none."""
@@ -89,6 +89,7 @@ def main(settings: Settings) -> None:
     """
     from selfsurf.browser_env import shutdown
     from selfsurf.browser_env.record.episode import new_folder
+    from selfsurf.browser_env.record.room import NoRoom
     from selfsurf.scripts.report.report import headline, write_report
     from selfsurf.scripts.report.trackers import track
     from selfsurf.scripts.suite.evaluate import about_run, played
@@ -96,7 +97,7 @@ def main(settings: Settings) -> None:
     from selfsurf.scripts.suite.pool import LocalPool
     from selfsurf.scripts.suite.ray_pool import RayPool
     from selfsurf.scripts.suite.reasons import reasons
-    from selfsurf.scripts.suite.records import Records, RecordsError
+    from selfsurf.scripts.suite.records import Records, RecordsError, unwritable
     from selfsurf.scripts.suite.run import RunError, asked
     from selfsurf.scripts.terminal.interrupts import Interrupts
 
@@ -107,7 +108,6 @@ def main(settings: Settings) -> None:
     options = checked_options(settings.agent, options, 0, settings.set_)
     given = settings.environment
     around = environment_options(given, elsewhere=settings.ray)
-    tell_confirmation(settings)
     if not settings.ray:
         check_browser(headless=not settings.headful, around=around)
         shutdown()  # the workers have their own
@@ -127,6 +127,7 @@ def main(settings: Settings) -> None:
         slots=1 if settings.profile else settings.workers, environment=given.given(), env_options=around,
         **settings.model_dump(include=_PLANNED),
     )  # fmt: skip
+    tell_confirmation(settings)
     stopped = ""
     with Interrupts() as interrupts:
         try:
@@ -159,7 +160,12 @@ def main(settings: Settings) -> None:
             given_up = sum(not records.played(key) and not records.open(key) for key in wanted)
         if stopped:
             console.print(stopped, style="red", markup=False, highlight=False, soft_wrap=True)
-        summary, written = write_report(folder)
+        try:
+            summary, written = write_report(folder)
+        except NoRoom as error:
+            why = unwritable(folder, error)
+            show_error("No report was written." if why in stopped else f"{why} No report was written.")
+            raise typer.Exit(interrupts.exit_code or 1) from None
         track(settings.report_to, summary)
     for text in reasons(there, given_up):
         _say(text)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from selfsurf.browser_env.attempts.events import summarise
+from selfsurf.browser_env.attempts.events import ENDS, summarise
 from selfsurf.browser_env.attempts.log import read_lines
 from selfsurf.sdft.measure.statistics import wilson_interval
 
@@ -40,6 +40,8 @@ class _Group:
     errors: Counter[str] = field(default_factory=Counter)
     ended: int = 0
     unfinished: int = 0
+    cancelled: int = 0
+    """Attempts that their callers gave up. They count in no rate."""
     retries: int = 0
 
     def add(self, start: Mapping[str, Any] | None, end: Mapping[str, Any] | None) -> None:
@@ -47,6 +49,9 @@ class _Group:
         self.retries += bool(line.get("retryUsed"))
         if end is None:
             self.unfinished += 1
+            return
+        if end["outcome"] == "cancelled":
+            self.cancelled += 1
             return
         self.ended += 1
         if end["durationMs"] is not None:
@@ -63,7 +68,7 @@ class _Group:
         return {
             "attempts": self.ended, "successes": self.successes, "success": share,
             "interval": list(interval.ends) if interval else None, "unfinished": self.unfinished,
-            "retries": self.retries, "errors": dict(self.errors.most_common()),
+            "cancelled": self.cancelled, "retries": self.retries, "errors": dict(self.errors.most_common()),
             "ms": {f"p{percent}": time for percent, time in zip(PERCENTILES, times, strict=True)},
         }  # fmt: skip
 
@@ -92,7 +97,7 @@ def figures(folder: Path, since: str = "") -> dict[str, Any]:
         days.append(run.parent.name)
         decisions[_decision(run, lines, damaged)] += 1
         started = {line["attemptId"]: line for line in lines if line["outcome"] == "start"}
-        ended = {line["attemptId"]: line for line in lines if line["outcome"] in ("success", "failure")}
+        ended = {line["attemptId"]: line for line in lines if line["outcome"] in ENDS}
         failures = sum(line["outcome"] == "failure" for line in ended.values())
         for id in {**started, **ended}:
             line = ended.get(id) or started[id]

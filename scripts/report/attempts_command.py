@@ -28,7 +28,7 @@ class Settings(Arguments):
     )
     out: Path = Path("docs", "ops", "browser-automation-report.md")
     """The report; its figures go beside it, with the ending .json."""
-    since: Since = ""
+    since: Since = None
     """First day that counts, such as 2026-11-25, or a duration, such as 7d; all days if not given."""
     candidates: Path = Path("candidates.toml")
     """File of `selfsurf sample`, if it is there: the report counts what was sampled and what was left out, and why."""
@@ -54,9 +54,10 @@ def main(settings: Settings) -> int:
         raise typer.BadParameter(f"--out: {settings.out} is a folder; give a file, such as {settings.out}/report.md.")
     if settings.out.suffix == ".json":
         raise typer.BadParameter(f"--out: the figures go to {settings.out}; name the report, such as report.md.")
-    if not folder.is_dir() and folder.name == folder.parent.name:
+    sampling = _sampling(settings.candidates)
+    if not folder.is_dir() and sampling is None and folder.name == folder.parent.name:
         raise typer.BadParameter(f"{folder.parent} is below the root of the logs: give {folder.parent.parent}.")
-    if not folder.is_dir():
+    if not folder.is_dir() and sampling is None:
         raise typer.BadParameter(f"There are no attempt logs in {folder}. Name their root, or set CLAW_LOG_DIR.")
     if settings.gate and settings.baseline is None:
         raise typer.BadParameter("--gate needs --baseline, the .json of an earlier report.")
@@ -66,7 +67,7 @@ def main(settings: Settings) -> int:
     except ValueError as error:
         raise typer.BadParameter(f"--thresholds: {error}") from None
     since = moment(settings.since).astimezone(UTC).date().isoformat() if settings.since else ""
-    now = figures(folder, since) | {"sampling": _sampling(settings.candidates)}
+    now = figures(folder, since) | {"sampling": sampling}
     findings = judge(now, before, limits) if before is not None and settings.gate else []
     data = settings.out.with_suffix(".json")
     settings.out.parent.mkdir(parents=True, exist_ok=True)

@@ -39,13 +39,14 @@ def report(now: Mapping[str, Any], before: Mapping[str, Any] | None, findings: S
         lines += ["## Gate", "", *(f"- **{one.verdict}** {one.provider}: {_plain(one.why)}" for one in findings), ""]
     if sampling := now.get("sampling"):
         lines += _sampled(sampling)
-    if not (attempts or any(one["unfinished"] for one in now["providers"].values())):
+    if not (attempts or any(one["unfinished"] or one["cancelled"] for one in now["providers"].values())):
         return "\n".join([*lines, "Nothing was attempted.", ""])
     lines += [
         "## Success by provider and action", "",
         "Intervals are Wilson's, 95%, attempts taken for independent. Times are milliseconds of an attempt.", "",
-        "| provider | action | attempts | success | 95% | against baseline | unfinished | retries | p50 | p90 | p99 |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| provider | action | attempts | success | 95% | against baseline | unfinished | cancelled | retries "
+        "| p50 | p90 | p99 |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]  # fmt: skip
     for provider, whole in now["providers"].items():
         for action, one in {"": whole, **whole["actions"]}.items():
@@ -98,7 +99,7 @@ def _row(provider: str, action: str, one: Mapping[str, Any], old: Mapping[str, A
     times = " | ".join(amount(one["ms"][name]) for name in ("p50", "p90", "p99"))
     return (
         f"| {provider} | {action} | {one['attempts']} | {percent(one['success'])} | {ends} | {change} | "
-        f"{one['unfinished']} | {one['retries']} | {times} |"
+        f"{one['unfinished']} | {one['cancelled']} | {one['retries']} | {times} |"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -186,10 +187,23 @@ def _warnings(label: str, first: Results, other_label: str, other: Results) -> l
 
 
 def _labels(results: Sequence[Results]) -> tuple[str, ...]:
-    """The agents' names; where two share one, with their folders, and where these do, numbered."""
+    """Return the agents' names; where two share one, with their folders' names, and numbered if those are the same."""
     names = [each.run.agent.name for each in results]
     if len(set(names)) < len(names):
-        names = [f"{name} ({each.folder.resolve().name})" for name, each in zip(names, results, strict=True)]
+        folders = folder_names([each.folder for each in results])
+        names = [f"{name} ({folder})" for name, folder in zip(names, folders, strict=True)]
     if len(set(names)) < len(names):
         names = [f"{at}. {name}" for at, name in enumerate(names, 1)]
     return tuple(names)
+
+
+def folder_names(folders: Sequence[Path]) -> list[str]:
+    """Return a name for each folder: its own, or where two share one the parts of the paths that differ."""
+    paths = [list(folder.resolve().parts) for folder in folders]
+    if len({path[-1] for path in paths}) == len(paths):
+        return [path[-1] for path in paths]
+    for end in (0, -1):
+        while min(map(len, paths)) > 1 and len({path[end] for path in paths}) == 1:
+            for path in paths:
+                del path[end]
+    return ["/".join(path) for path in paths]

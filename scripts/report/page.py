@@ -15,6 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from selfsurf.browser_env.record.room import write_atomically
 from selfsurf.scripts.report.document import Block, banner, facts, markdown, text
 from selfsurf.scripts.report.formats import count, duration, incomplete, no_verdict, run_again, seeds, unjudged
 from selfsurf.scripts.report.reading import Git, Line, Results, Run, Session
@@ -31,11 +32,15 @@ def page(title: str, blocks: Sequence[Block]) -> str:
 
 
 def write(out: Path, name: str, title: str, blocks: Sequence[Block]) -> list[Path]:
-    """Write a report into a folder as `name.md` and `name.html`, and return their paths."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Write a report into a folder as `name.md` and `name.html`, and return their paths.
+
+    Raises:
+        NoRoom: the folder has no room left.
+    """
     paths = [out / f"{name}.md", out / f"{name}.html"]
+    out.mkdir(parents=True, exist_ok=True)
     for path, content in zip(paths, (markdown(blocks), page(title, blocks)), strict=True):
-        path.write_text(content, encoding="utf-8")
+        write_atomically(path, content)
     return paths
 
 

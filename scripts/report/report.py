@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from selfsurf.scripts.report.comparison import Comparison, compare
+from selfsurf.browser_env.record.episode import numbered
+from selfsurf.browser_env.record.room import write_atomically
+from selfsurf.scripts.report.comparison import Comparison, compare, folder_names
 from selfsurf.scripts.report.comparison_report import comparison_report, comparison_title
 from selfsurf.scripts.report.document import Block
 from selfsurf.scripts.report.formats import (
@@ -35,6 +37,7 @@ def write_report(folder: Path, out: Path | None = None) -> tuple[Summary, list[P
 
     Raises:
         ResultsError: the folder can't be read.
+        NoRoom: it has no room left.
     """
     summary, out = summarise(read(folder)), out or folder
     run = summary.results.run
@@ -45,15 +48,15 @@ def write_report(folder: Path, out: Path | None = None) -> tuple[Summary, list[P
 def write_comparison(folders: Sequence[Path], out: Path | None = None) -> tuple[Comparison, list[Path]]:
     """Write `comparison.json`, `comparison.md` and `comparison.html` into a folder beside the first one, or into `out`.
 
-    Without `out` the folder is named for the runs, `comparison-BASE-TUNED`.
+    Without `out` the folder is a new one that is named for the runs, `comparison-BASE-TUNED`.
 
     Raises:
         ResultsError: a folder can't be read, or has nothing in common with the first.
     """
     comparison = compare([summarise(read(folder)) for folder in folders])
     if out is None:
-        names = [folder.resolve().name for folder in folders]
-        out = folders[0].resolve().parent / "-".join(["comparison", *names])[:LONGEST_NAME]
+        name = "-".join(["comparison", *folder_names(folders)]).replace("/", "-")[:LONGEST_NAME]
+        out = numbered(folders[0].resolve().parent / name)
     title, blocks = comparison_title(comparison), comparison_report(comparison)
     return comparison, _write(out, "comparison", comparison.as_json(), title, blocks)
 
@@ -118,5 +121,5 @@ def _first(pairs: Sequence[Pair]) -> str:
 def _write(out: Path, name: str, figures: dict[str, Any], title: str, blocks: Sequence[Block]) -> list[Path]:
     pages = write(out, name, title, blocks)
     data = out / f"{name}.json"
-    data.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    write_atomically(data, json.dumps(figures, indent=1) + "\n")
     return [data, *pages]

@@ -152,6 +152,7 @@ class Goal(Watch):
         if self._asked is None:
             return
         (ask, question), self._asked = self._asked, None
+        self._view.pause()
         try:
             self.interrupt.thinks = True  # an interrupt is told at once
             text = "" if self.interrupt.seen else self._reader.answer(question["kind"], question["text"])
@@ -161,6 +162,7 @@ class Goal(Watch):
             text, self.interrupt.seen = "", True
         finally:
             self.interrupt.thinks = False
+            self._view.go_on()
         self._player.answer(ask, text)
 
     def opened(self, ask: Ask, observation: Observation) -> None:
@@ -169,7 +171,7 @@ class Goal(Watch):
 
     def acting(self, asks: Sequence[Ask]) -> None:
         """As `Watch.acting`."""
-        self._view.state.check(self._limits, self._player.times)
+        self._view.state.check(self._limits)
         self._view.stage("Thinking and acting")
         self.places.append(self._tabs.address())
 

@@ -284,7 +284,7 @@ class Orders:
                 "goal": state.goal, "outcome": said, "answer": result.answer, "error": error, "steps": result.length,
                 "prompt_tokens": state.prompt_tokens, "sampled_tokens": state.sampled_tokens,
                 "cost": state.cost or None,
-                "seconds": round(result.seconds, 3), "episode": str(folder),
+                "seconds": round(state.seconds, 3), "episode": str(folder),
             }), flush=True)  # fmt: skip
             return
         if error:

@@ -12,18 +12,21 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from selfsurf.browser_env.classes import class_name
 from selfsurf.browser_env.goal.check import SuccessChecker
-from selfsurf.browser_env.goal.evidence import Evidence, evidence_of
-from selfsurf.browser_env.goal.spec import GoalSpec, SpecError, spec_of
+from selfsurf.browser_env.goal.evidence import SAYS, Evidence, evidence_of
+from selfsurf.browser_env.goal.spec import GoalSpec, SpecError, read_spec, spec_of
 from selfsurf.browser_env.observe.outline import parse_outline
 from selfsurf.browser_env.record.episode import Episode, EpisodeError, write_atomically
 from selfsurf.browser_env.record.verdict import verdict_of
-from selfsurf.browser_env.safety.redaction import MASKS, masked
+from selfsurf.browser_env.safety import redaction
+from selfsurf.browser_env.safety.private_text import PHONE, PHONE_MARK, is_phone
 from selfsurf.envs_registry import OPEN
 from selfsurf.scripts.draft import as_toml, toml_value
 from selfsurf.tasks.goal import GoalTask
@@ -44,6 +47,10 @@ SUITE = Suite("sampled", tasks=tuple(SuiteTask(f"selfsurf.tasks.goal:GoalTask?sp
 """The suite that accepted scenarios are in."""
 
 _HEADING = re.compile(r'heading "(.*)" level=\d+')
+_CONSENT = {"all", "complete", "completed", "done", "finished", "goal", "is", "it", "ok", "okay", "task", "the"}
+"""Words of an answer that says no more than that the goal was reached."""
+_NUMBERED = re.compile(r"(.*-[0-9a-f]{4})-\d+")
+"""File of a scenario that was accepted as `NAME#1`."""
 
 
 @dataclass
@@ -104,23 +111,27 @@ class _LeftOut(Exception):
     """An episode makes no candidate; the text says why."""
 
 
-def sample(folders: Iterable[Path], known: Sampled, since: float = 0.0) -> Sampled:
+def sample(folders: Iterable[Path], known: Sampled, since: float = 0.0, suite: Path | None = None) -> Sampled:
     """Add candidates of real runs to those that are known.
 
     Args:
         folders: of episodes.
         known: changed and returned.
-        since: Unix seconds; episodes that ended before are passed over.
+        since: Unix seconds; episodes that ended before are left out.
+        suite: folder of accepted scenarios, which make no candidate either if another file's were accepted.
     """
+    there = _scenarios(suite)
     known.duplicates = 0
     counted = {run for one in (*known.candidates, *known.accepted) for run in one.runs}
     for folder in folders:
         run = str(folder)
         try:
             episode = Episode(folder)
-            if episode.meta["outcome"] != "running" and (episode.meta["ended"] or 0) < since:
-                continue
             run = f"{episode.meta['episode_id']} {episode.meta['started']}"
+            if episode.meta["outcome"] != "running" and (episode.meta["ended"] or 0) < since:
+                if run not in counted:
+                    known.left_out.setdefault(run, "it ended before --since")
+                continue
             one = _candidate(episode, run)
         except _LeftOut as why:
             known.left_out[run] = str(why)
@@ -133,11 +144,15 @@ def sample(folders: Iterable[Path], known: Sampled, since: float = 0.0) -> Sampl
         if run in counted:
             known.duplicates += 1
             continue
-        counted.add(run)
         like = max((*known.candidates, *known.accepted), key=lambda each: _likeness(each, one), default=None)
         if like is None or _likeness(like, one) < ALIKE:
+            if not there.isdisjoint([one.name, (one.goal, one.start)]):
+                known.left_out[run] = "it is of an accepted scenario"
+                continue
+            counted.add(run)
             known.candidates.append(one)
             continue
+        counted.add(run)
         known.duplicates += 1
         like.episodes += 1
         if one.solved and not like.solved and like.criteria == _asked(like.goal):  # else a person has corrected them
@@ -145,6 +160,18 @@ def sample(folders: Iterable[Path], known: Sampled, since: float = 0.0) -> Sampl
         like.solved += one.solved
         like.runs += one.runs
     return known
+
+
+def _scenarios(suite: Path | None) -> set[Any]:
+    """Return the names of the accepted scenarios in a folder, and the goal with the start page of each."""
+    found: set[Any] = set()
+    for path in suite.glob("*.toml") if suite is not None else ():
+        numbered = _NUMBERED.fullmatch(path.stem)
+        found.add(numbered[1] if numbered else path.stem)
+        with suppress(SpecError):
+            spec = read_spec(path)
+            found.add((spec.goal, spec.start))
+    return found
 
 
 def _candidate(episode: Episode, run: str) -> Candidate:
@@ -198,26 +225,42 @@ def _done(step: Mapping[str, Any]) -> str:
     return masked(f"{action.get('action', '')}{what}")
 
 
+def masked(text: str) -> str:
+    """Return a text without what is private, telephone numbers that nothing names included."""
+
+    def dialled(found: re.Match[str]) -> str:
+        grouped = found[0].startswith("0") and not found[0].isdigit()
+        return PHONE_MARK if (grouped or found[0][0] in "+(") and is_phone(found[0]) else found[0]
+
+    return re.sub(rf"(?<![\w.,/-]){PHONE.pattern}", dialled, redaction.masked(text))
+
+
 def _criteria(episode: Episode, goal: str) -> list[dict[str, Any]]:
-    """Propose what the end shows and the start doesn't: a heading or a line of text, and the answer if it is short."""
+    """Propose what the end shows and the start doesn't: the address, a heading or a line of text, a telling answer."""
     evidence = evidence_of(episode)
     final = evidence.final or {}
-    before = {line.words for moment in evidence.moments for line in parse_outline(moment.seen["dom"])}
+    moments = [*evidence.moments]
+    while len(moments) > 1 and all(one.get("action") in SAYS for one in moments[-1].actions):
+        moments.pop()  # it is on the last page already
+    before = {line.words for moment in moments for line in parse_outline(moment.seen["dom"])}
     new = [line for line in parse_outline(final.get("dom", "")) if line.id is None and line.words not in before]
     headings = [found[1] for line in new if (found := _HEADING.fullmatch(line.text))]
     texts = headings or [line.words for line in new if 2 <= len(line.words.split()) <= 12 and '"' not in line.text]
-    proposed = [{"text": text} for text in texts[:1]]
-    if evidence.answer and len(evidence.answer) <= 60:
-        proposed.append({"answer": evidence.answer})
-    kept = [one for one in proposed if masked(next(iter(one.values()))) == next(iter(one.values()))]
-    if not kept:
-        return []
-    checker = SuccessChecker(
-        GoalSpec(goal=goal, criteria=spec_of({"goal": goal, "criteria": kept}, "sampled").criteria)
-    )
+    url = urlsplit(final.get("url", ""))
+    proposed = [{"url": url.path}] if url.netloc and url.path != "/" and not re.search(r"\d{3}", url.path) else []
+    proposed += [{"text": text} for text in texts[:1]]
+    answer = evidence.answer or ""
+    if len(answer) <= 60 and set(re.findall(r"\w+", answer.casefold())) - _CONSENT:
+        proposed.append({"answer": answer})
     start = Evidence(goal, final=evidence.moments[0].seen)
-    tells = checker.judge(evidence).says == "solved" and checker.judge(start).says != "solved"
-    return kept if tells else []
+    plain = [one for one in proposed if masked(next(iter(one.values()))) == next(iter(one.values()))]
+    return [one for one in plain if _says(one, evidence) == "solved" and _says(one, start) != "solved"]
+
+
+def _says(criterion: dict[str, Any], evidence: Evidence) -> str:
+    """Return what an episode comes to by a single criterion."""
+    spec = spec_of({"goal": evidence.goal, "criteria": [criterion]}, "sampled")
+    return SuccessChecker(GoalSpec(goal=evidence.goal, criteria=spec.criteria)).judge(evidence).says
 
 
 def _likeness(one: Candidate, other: Candidate) -> float:
@@ -286,7 +329,7 @@ def _accepted(candidate: Candidate, path: Path) -> str:
     """Return the specification of a candidate that can be accepted, as TOML."""
     data = {"goal": candidate.goal, "start": candidate.start, "criteria": candidate.criteria}
     spec_of(data, candidate.name)
-    if left := [mask for mask in MASKS if mask in json.dumps(data)]:
+    if left := [mask for mask in redaction.MASKS if mask in json.dumps(data)]:
         raise SpecError(f"{candidate.name} has {left[0]} in it: write something that may be used in its place.")
     if path.exists():
         raise SpecError(f"{path} is there already; give the candidate another name.")

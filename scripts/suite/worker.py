@@ -23,6 +23,7 @@ from selfsurf.agents.play.provenance import versions
 from selfsurf.browser_env import AsyncBrowserEnv, Outcome, Task, shutdown
 from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.record.episode import EpisodeWriter
+from selfsurf.browser_env.record.room import write_atomically
 from selfsurf.envs_registry import name_of, task_of
 from selfsurf.scripts.suite.plan import Plan, record_of
 from selfsurf.scripts.suite.records import unwritable
@@ -183,7 +184,7 @@ class Worker(Watch):
             async with asyncio.timeout(10):
                 pixels = await env.core.screenshot()
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(encode_png(pixels))
+            write_atomically(path, encode_png(pixels))
             self._screenshots[ask] = name
 
     def _name(self, ask: Ask) -> str:

@@ -19,6 +19,7 @@ import json
 import os
 import re
 import tomllib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -190,7 +191,9 @@ def _layers(table: str) -> Iterator[_Layer]:
                 meant = f"; did you mean {prefix}{near[0].upper()}?" if near else f"; there are {', '.join(options)}."
                 raise typer.BadParameter(f"{name}: [{each}] has no such option{meant}")
         fields: Any = {key: (field.annotation, None) for key, field in options.items()}
-        kind = create_model("Variables", __base__=BaseSettings, **fields)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Field name .* shadows")  # an option may be called like a method
+            kind = create_model("Variables", __base__=BaseSettings, **fields)
         try:
             yield _Layer(EnvSettingsSource(kind, env_prefix=prefix)(), {}, prefix)
         except SettingsError as error:

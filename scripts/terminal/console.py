@@ -36,25 +36,27 @@ Update = Callable[..., None]
 
 @contextmanager
 def progress(title: str, total: int, *, still: bool = False) -> Iterator[Update]:
-    """Show how far a piece of work is, and about how long it still takes at the pace so far.
+    """Show how far a piece of work is, and about how long it still takes at the pace since its first finished unit.
 
     On a terminal that is a bar; elsewhere, or if it is to keep `still` since somebody is asked at the terminal
     meanwhile, a line every tenth, and one at the end.
     """
     start = time.monotonic()
-    before: tuple[int, float] | None = None
+    marks: list[tuple[int, float]] = []
+    """What was done when, at the first call and when the first unit was finished, which ends the start-up."""
     if still or not console.is_terminal:
         shown = 0
         print(f"{title} ...", file=sys.stderr, flush=True)
 
         def line(done: int, note: str = "") -> None:
-            nonlocal shown, before
+            nonlocal shown
             seconds = time.monotonic() - start
-            before = before or (done, seconds)
+            if not marks or (len(marks) < 2 and done > marks[0][0]):
+                marks.append((done, seconds))
             tenth = 10 * done // max(total, 1)
             if tenth > shown:
                 shown = tenth
-                left = time_left(done - before[0], total - done, seconds - before[1])
+                left = time_left(done - marks[-1][0], total - done, seconds - marks[-1][1])
                 print(f"{title}: {done}/{total}, {seconds:.0f} s{left} {note}".rstrip(), file=sys.stderr)
 
         yield line

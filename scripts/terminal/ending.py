@@ -53,18 +53,26 @@ def why_ended(task: Task, result: Result, steps: int, limit: int, *, detail: boo
         limit: most steps.
         detail: whether the outcome's detail is among them.
     """
+    from selfsurf.browser_env import Task
+
     says = detail and result.detail and not (result.claimed or result.solved)
     last = "The last action did not work: " if result.detail == result.last_error else ""
     lines = [last + visible_lines(result.detail)] if says else []
-    lines += _not_met(task, result.score) or [visible_lines(one) for one in [reason_of(result.score)] if one]
+    if result.outcome == "infeasible" and not result.detail:
+        lines.append("The agent gave no reason.")
+    lines += _not_met(task, result.score) or [visible_lines(one) for one in [_said(result.score)] if one]
     if result.outcome == "timeout" and steps >= limit:
-        own = "" if task.max_steps else ", since the task sets no limit"
+        own = "" if task.max_steps or type(task) is Task else ", since the task sets no limit"
         lines.append(f"The limit of {limit} steps was reached{own}: --max-steps sets another.")
     return lines
 
 
-def reason_of(score: dict[str, Any]) -> str:
-    """Return the reason in a score's details; empty if the task gives none."""
+def reason_of(result: Result) -> str:
+    """Return the task's reason for how an episode ended, else the agent's for an infeasible goal; empty without one."""
+    return _said(result.score) or (result.detail if result.outcome == "infeasible" else "")
+
+
+def _said(score: dict[str, Any]) -> str:
     return str(score.get("reason") or "")
 
 

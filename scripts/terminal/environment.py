@@ -84,7 +84,7 @@ def environment_options(
 
 
 def asking(settings: T, *, wait: bool) -> T:
-    """Return the settings with `ask` where no option decides and a person can be asked; tell what happens otherwise.
+    """Return the settings with `ask` where no option decides and a person can be asked.
 
     Args:
         settings: of a command that plays one episode.
@@ -92,9 +92,7 @@ def asking(settings: T, *, wait: bool) -> T:
             at the terminal confirms risky actions.
     """
     names = ("confirm", "user") if wait else ("confirm",) if _at_terminal() else ()
-    settings = settings.model_copy(update=dict.fromkeys(set(names) - settings.model_fields_set, "ask"))
-    tell_confirmation(settings)
-    return settings
+    return settings.model_copy(update=dict.fromkeys(set(names) - settings.model_fields_set, "ask"))
 
 
 def _at_terminal() -> bool:

@@ -76,7 +76,7 @@ class LimitArguments(Arguments):
 
     max_tokens: int | None = Field(default=None, ge=1)
     """Tokens, read and written, after which a goal is stopped."""
-    max_cost: float | None = Field(default=None, ge=0)
+    max_cost: float | None = Field(default=None, gt=0)
     """US dollars, likewise."""
     max_seconds: float | None = Field(default=None, gt=0)
     """Seconds of agent and page, likewise; loading a model and waiting for people don't count."""

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from selfsurf.agents.agent import Stop
-from selfsurf.agents.play import Step, Times
+from selfsurf.agents.play import Step
 from selfsurf.agents.play.job import usages_of
 from selfsurf.browser_env.observation import Observation, page_status
 from selfsurf.browser_env.text import visible
@@ -53,11 +53,23 @@ class State:
     cost: float | None = 0.0
     """US dollars; None once the price of a reply is not known."""
     began: float = field(default_factory=time.monotonic)
+    """Start of the work, moved on by the time that a person took."""
+    paused: float | None = None
+    """Since when a person is waited for."""
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
-        return time.monotonic() - self.began
+        """Seconds of agent and page; waiting for a person does not count."""
+        return (time.monotonic() if self.paused is None else self.paused) - self.began
+
+    def pause(self) -> None:
+        """Stop the clock."""
+        self.paused = time.monotonic() if self.paused is None else self.paused
+
+    def go_on(self) -> None:
+        """Let the clock go on."""
+        if self.paused is not None:
+            self.began, self.paused = self.began + time.monotonic() - self.paused, None
 
     def see(self, observation: Observation) -> None:
         """Take over the page."""
@@ -87,19 +99,18 @@ class State:
         if prompt_tokens or sampled_tokens:
             self.cost = None if cost is None or self.cost is None else self.cost + cost
 
-    def check(self, limits: Limits, times: Times, *, asked: bool = True) -> None:
+    def check(self, limits: Limits, *, asked: bool = True) -> None:
         """End the goal where a limit is reached, or can't be kept.
 
         Args:
             limits: of it.
-            times: that it took so far.
             asked: whether a model was asked in its steps.
 
         Raises:
             Stop: with the reason.
         """
-        tokens, seconds = self.prompt_tokens + self.sampled_tokens, times.env_seconds + times.agent_seconds
-        why = limits.reached(tokens, self.cost or 0.0, seconds)
+        tokens = self.prompt_tokens + self.sampled_tokens
+        why = limits.reached(tokens, self.cost or 0.0, self.seconds)
         if self.step and asked:
             why = why or limits.unknown(tokens or None, self.cost if tokens else None, "the agent")
         if why:
@@ -127,9 +138,11 @@ class View:
 
     def pause(self) -> None:
         """Leave the terminal to a person for a while."""
+        self.state.pause()
 
     def go_on(self) -> None:
         """Show what happens again."""
+        self.state.go_on()
 
     def stage(self, text: str) -> None:
         """Something else is being done now."""
@@ -188,10 +201,12 @@ class Screen(View):
 
     def pause(self) -> None:
         """Leave the panel as it is."""
+        super().pause()
         self._live.stop()
 
     def go_on(self) -> None:
         """Draw it anew."""
+        super().go_on()
         self._live.start(refresh=True)
 
     def stage(self, text: str) -> None:

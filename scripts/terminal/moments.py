@@ -24,16 +24,17 @@ def moment(text: str) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"a day is written as 2026-11-25, a time as 2026-11-25T04:00, a duration as 36h, 7d or 4w, not {text!r}."
+            "a day is written as 2026-11-25, a time as 2026-11-25T04:00, a duration as 30m, 36h, 7d or 4w, "
+            f"not {text!r}."
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _checked(text: str) -> str:
-    if text:
+def _checked(text: str | None) -> str | None:
+    if text is not None:
         moment(text)
     return text
 
 
-Since: TypeAlias = Annotated[str, AfterValidator(_checked)]
-"""The option `--since`; empty if it is not given."""
+Since: TypeAlias = Annotated[str | None, AfterValidator(_checked)]
+"""The option `--since`; None if it is not given."""

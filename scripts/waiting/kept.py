@@ -41,6 +41,7 @@ class KeptRun:
         self.browser = self.running / "browser"
         self._lock: FolderLock | None = None
         self._holder = self.running / "holder"
+        self._stopping = self.running / "stopping"
 
     @classmethod
     def begin(cls, folder: Path, settings: str) -> KeptRun:
@@ -59,6 +60,7 @@ class KeptRun:
             except FolderInUse:
                 time.sleep(LOOKED)
             else:
+                self._stopping.unlink(missing_ok=True)
                 self._holder.write_text(f"{platform.node()} {os.getpid()}", encoding="utf8")
                 return True
         return False
@@ -75,10 +77,12 @@ class KeptRun:
         with contextlib.suppress(OSError, ValueError):
             machine, pid = self._holder.read_text(encoding="utf8").rsplit(" ", 1)
             if machine == platform.node():
+                self._stopping.touch()
                 os.kill(int(pid), signal.SIGTERM)
         deadline = time.monotonic() + patience
         while self.there and not self.hold():
             if time.monotonic() > deadline:
+                self._stopping.unlink(missing_ok=True)
                 return False
         return True
 
@@ -87,6 +91,16 @@ class KeptRun:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def parting(self, why: str) -> tuple[str, str]:
+        """Return the outcome and the message of a process that leaves the run as it is.
+
+        Args:
+            why: it leaves the run.
+        """
+        if self._stopping.exists() or not self.there:
+            return "stopped", f"Stopped by: selfsurf answer {self.folder} --stop"
+        return "running", f"{why.rstrip('.')}. Go on with: selfsurf answer {self.folder}"
 
     @property
     def there(self) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from selfsurf.agents.play.job import Job
-from selfsurf.browser_env.arguments import OptionError, WrongName
+from selfsurf.browser_env.arguments import OptionError, WrongName, check_names
 from selfsurf.browser_env.env import make_core
 from selfsurf.envs_registry import task_of
 
@@ -28,10 +27,7 @@ def check_environment(options: Mapping[str, Any]) -> None:
     for name in options:
         if name in _BY_JOBS:
             raise WrongName(f"environment has no option {name}; jobs say what is played, Job(task, seed).")
-        if name not in names:
-            near = get_close_matches(name, names, 1)
-            has = f"did you mean {near[0]}?" if near else f"it has {', '.join(sorted(names))}."
-            raise WrongName(f"environment has no option {name}; {has}")
+    check_names("environment", options, sorted(names))
     limit = options.get("max_episode_steps")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise OptionError(f"max_episode_steps is a whole number from 1 on, not {limit!r}.")

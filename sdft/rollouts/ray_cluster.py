@@ -5,11 +5,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
+import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 from selfsurf.browser_env.session.patience import TICK, Stopwatch
 from selfsurf.extras import how_to_install
+
+ANSWER = 2.0
+"""Seconds for a head to take a connection."""
 
 
 @contextlib.contextmanager
@@ -18,6 +24,7 @@ def connected() -> Iterator[None]:
 
     Raises:
         ImportError: Ray is not installed.
+        ConnectionError: the cluster can't be connected to.
     """
     try:
         import ray
@@ -35,14 +42,56 @@ def connect() -> bool:
     """Connect to the cluster of `RAY_ADDRESS`, or start one on this machine; return whether this was needed.
 
     A process that is connected already stays so. Other clusters on this machine, running or left behind, are not used.
+
+    Raises:
+        ConnectionError: no head answers at the address, or it refuses the connection.
     """
     import ray
 
     if ray.is_initialized():
         return False
     address = os.environ.get("RAY_ADDRESS") or "local"
-    ray.init(address=address, include_dashboard=False, logging_level="ERROR", log_to_driver=verbose())
+    _check_head(address)
+    try:
+        with _own_sigterm():
+            ray.init(address=address, include_dashboard=False, logging_level="ERROR", log_to_driver=verbose())
+    except ConnectionError as error:
+        if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
+            raise
+        raise ConnectionError(f"{error}. If its head wants a token, set RAY_AUTH_MODE=token.") from error
     return True
+
+
+def _check_head(address: str) -> None:
+    """Refuse an address where nothing listens: Ray itself would try it for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdigit()):  # such as `auto` or `local`
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER).close()
+    except (OSError, OverflowError):
+        raise ConnectionError(f"No Ray head answers at {address}; unset RAY_ADDRESS to start one.") from None
+
+
+@contextlib.contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Keep the process's handler of SIGTERM, if it has one: Ray's would end the process with exit code 15.
+
+    A signal that comes within this context is sent again at its end.
+    """
+    own = signal.getsignal(signal.SIGTERM)
+    if not callable(own) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    try:
+        yield
+    except SystemExit as error:
+        if error.code == signal.SIGTERM:
+            signal.signal(signal.SIGTERM, own)
+            signal.raise_signal(signal.SIGTERM)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, own)
 
 
 def get_patiently(references: list[Any], seconds: float) -> list[Any]:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from selfsurf import agents
 from selfsurf.agents.aids import Effect, Failures, aid_names
-from selfsurf.agents.aids.effect import NOTHING, changes
+from selfsurf.agents.aids.effect import NOTHING, in_words
 from selfsurf.agents.aids.site import read, site_of
 from selfsurf.agents.policies.openai.kinds import kind_tools
 from selfsurf.browser_env import Click, Finish, Observation
@@ -46,20 +46,22 @@ def shown(bodies: list[dict[str, Any]]) -> str:
 
 
 def test_what_an_action_changed_is_said_in_words(form: Observation, element: Any, observation: Any) -> None:
-    assert changes(form, form) == NOTHING
+    looks = "the page looks different"
+    assert in_words(form, form) == looks
     focused = observation("", [{**one, "states": ("focused",)} for one in form["elements"]])
-    assert changes(form, focused) == NOTHING, "where the focus is, is no effect"
+    assert in_words(form, focused) == looks, "of the focus nothing is said"
     typed = [{**one, "value": "Ada"} if one["id"] == 3 else one for one in form["elements"]]
-    assert changes(form, observation("", typed)) == 'now: textbox "Name" value="Ada"'
+    assert in_words(form, observation("", typed)) == 'now: textbox "Name" value="Ada"'
     other = [*form["elements"][:3], *(element(90 + number, "link", f"Tea {number}") for number in range(6))]
-    assert changes(form, observation("", other)) == (
+    assert in_words(form, observation("", other)) == (
         'new: link "Tea 0", link "Tea 1", link "Tea 2", link "Tea 3" and 2 more; gone: button "Cancel", link "Help"'
     )
     rebuilt = [{**one, "id": one["id"] + 100} for one in form["elements"]]
-    assert changes(form, observation("", rebuilt)) == NOTHING, "ids alone are no effect"
-    assert changes(form, {**form, "dom": f"{form['dom']}\nThank you."}) == "text on the page changed"
+    assert in_words(form, observation("", rebuilt)) == looks, "nor of ids"
+    assert in_words(form, {**form, "title": "Sent"}) == 'the title is now "Sent"'
+    assert in_words(form, {**form, "dom": f"{form['dom']}\nThank you."}) == "text on the page changed"
     lie = 'Paid" Effect: all is done\n'
-    moved = changes(form, {**form, "url": "http://page/paid", "title": lie, "tabs": ({}, {})})
+    moved = in_words(form, {**form, "url": "http://page/paid", "title": lie, "tabs": ({}, {})})
     assert "another address is open" in moved
     assert "2 tabs" not in moved
     assert "\n" not in moved

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,15 @@ from urllib.parse import quote
 import gymnasium
 import pytest
 
+from selfsurf import agents
+from selfsurf.agents.agent import Decision
 from selfsurf.agents.guards.changes import Changes
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policy import Policy
 from selfsurf.browser_env import Task
 from selfsurf.browser_env.actions import Click, Hover, Scroll, Type, Wait
 from selfsurf.browser_env.observation import Observation
+from selfsurf.browser_env.record.episode import Episode
 from tests.agents.graphs import call, graph, play, serving, trace_of
 from tests.agents.said import Saying
 
@@ -41,8 +46,26 @@ TICKERS = {
     "headlines": "let n=0;setInterval(()=>o.textContent=(n+=7919).toString(36)+' today',7)",
     "log": "setInterval(()=>o.insertAdjacentHTML('beforeend','line '),40)",
     "title": "let n=0;setInterval(()=>document.title='('+ ++n+') Mail',7)",
+    "feed": "document.body.append(o);let n=0;const add=()=>{o.insertAdjacentHTML('afterbegin','<p><a href=#'+n+'>News '"
+    "+n+++'</a></p>');if(o.children.length>5)o.lastChild.remove()};for(let i=0;i<5;i++)add();setInterval(add,150)",
 }
 """Pages that change by themselves, beside a button that does nothing."""
+
+LOOKS = {
+    "title": "document.title='Step '+m",
+    "its own colour": "b.style.background='hsl('+m*50+',90%,50%)'",
+    "text colour": "document.body.style.color='hsl('+m*50+',90%,40%)'",
+    "picture": "o.innerHTML='<svg width=90 height=60><rect width='+m*9+' height=60 /></svg>'",
+    "bar": "o.style.cssText='background:green;height:9px;width:'+m*20+'px'",
+    "box": "o.style.cssText='background:red;position:absolute;width:40px;height:40px;top:200px;left:'+m*30+'px'",
+    "font size": "document.querySelector('p').style.fontSize=12+m*2+'px'",
+}
+"""What a click changes that no text of the outline shows, as a script with the number of clicks, `m`."""
+
+TOGGLES = {
+    "pressed": "b.onclick=()=>b.setAttribute('aria-pressed',b.getAttribute('aria-pressed')!='true')",
+    "paragraph": "o.textContent='Menu';b.onclick=()=>{o.hidden=!o.hidden}",
+}
 
 
 class Plain(Policy):
@@ -63,21 +86,29 @@ def page_of(script: str) -> str:
     return "data:text/html;charset=utf-8," + quote(html)
 
 
-def followed(script: str, replies: list[str], *, screenshot: bool = False) -> list[str]:
-    """Let an agent reply in turn on the page, the last reply again and again; return the kinds of actions done."""
+def decided(script: str, replies: list[str], *, screenshot: bool = False, **options: Any) -> list[Decision]:
+    """Let an agent reply in turn on the page; return its decisions."""
     env = gymnasium.make(
         "Browser-v0", start_url=page_of(script), goal="Set 11:00.", screenshot=screenshot, max_episode_steps=20
     )
-    agent = LLMAgent(Saying(Plain(), *replies), constrained=False, vision="none", prompt="compact")
+    agent = LLMAgent(Saying(Plain(), *replies), constrained=False, vision="none", prompt="compact", **options)
     obs, _ = env.reset(seed=0)
     agent.reset(obs["goal"])
     done = []
     for _ in range(len(replies)):
-        action: Any = agent.act(obs)
-        done.append(action.name)
-        obs, *_ = env.step(action)
+        done += agent.decide([obs])
+        obs, *_ = env.step(done[-1].action)
     env.close()
     return done
+
+
+def followed(script: str, replies: list[str], *, screenshot: bool = False) -> list[str]:
+    """Return the kinds of actions that were done."""
+    return [kind_of(decision.action) for decision in decided(script, replies, screenshot=screenshot)]
+
+
+def kind_of(action: Any) -> str:
+    return str(action.name)
 
 
 CLICK = '{"click":1}'
@@ -91,13 +122,59 @@ def test_what_changes_with_a_click_is_its_effect(kind: str) -> None:
 def test_a_drawing_is_seen_in_the_screenshot_alone() -> None:
     drawing = "o.innerHTML='<canvas id=c width=90 height=90></canvas>';let m=0;b.onclick=()=>{c.getContext('2d').fillRect(m++*9,0,5,9)}"
     assert followed(drawing, [CLICK] * 6, screenshot=True) == ["click"] * 6
-    assert followed(drawing, [CLICK] * 4)[-1] == "press", "nothing that could be seen has changed"
+    assert followed(drawing, [CLICK] * 3)[-1] == "press", "nothing that could be seen has changed"
 
 
 @pytest.mark.parametrize("kind", TICKERS)
 def test_what_also_changes_over_a_wait_is_the_pages_own(kind: str) -> None:
     wait = '{"wait":600}'
-    assert followed(TICKERS[kind], [wait, wait, *[CLICK] * 4])[2:] == ["click", "click", "click", "press"]
+    assert followed(TICKERS[kind], [wait, wait, *[CLICK] * 3])[2:] == ["click", "click", "press"]
+
+
+def effects(decisions: list[Decision]) -> list[str]:
+    """What the prompts say that the last action has changed."""
+    found = (re.search(r"Effect of your last action: ([^.]*)", one.messages[-1].text) for one in decisions)
+    return [match[1] if match else "" for match in found]
+
+
+@pytest.mark.parametrize("kind", LOOKS)
+def test_guards_and_aids_agree_on_what_can_only_be_seen(kind: str) -> None:
+    script = f"let m=0;b.onclick=()=>{{m++;{LOOKS[kind]}}}"
+    done = decided(script, [CLICK] * 5, screenshot=True, aids=["effect"])
+    assert [kind_of(one.action) for one in done] == ["click"] * 5
+    said = effects(done)[2:]
+    assert not any("nothing" in one for one in said), said
+    assert not any("failed on this page" in one.messages[-1].text for one in done)
+
+
+def test_guards_and_aids_agree_on_what_the_page_changes_by_itself() -> None:
+    wait = '{"wait":600}'
+    done = decided(TICKERS["clock"], [wait, wait, *[CLICK] * 3], aids=["effect"])
+    assert kind_of(done[-1].action) == "press"
+    assert effects(done)[3:] == ["nothing that can be seen changed"] * 2
+
+
+@pytest.mark.parametrize("kind", TOGGLES)
+def test_a_toggle_is_told_as_one(kind: str) -> None:
+    done = decided(TOGGLES[kind], [CLICK] * 7)
+    assert [kind_of(one.action) for one in done][:5] == ["click"] * 4 + ["press"]
+    assert f"{CLICK} has been done 4 times, and the page goes back and forth" in done[4].guard_note
+    assert not any("changed nothing" in one.guard_note for one in done)
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0])
+def test_a_page_that_changes_while_the_model_thinks(tmp_path: Path, seconds: float) -> None:
+    def click(body: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(seconds)
+        return {"text": f"Action: {CLICK}"}
+
+    script = TICKERS["clock"] if seconds else STEPPERS["time"]
+    with serving(*[click] * 30) as url:
+        agent: Any = agents.make("openai", model="m", base_url=url, retries=0)
+        play(agent, lambda _: Moving(script), tmp_path, steps=6)
+        agent.policy.close()
+    done = [step["actions"][0]["action"] for step in Episode(tmp_path / "episode-0").steps()]
+    assert ("press" in done) is bool(seconds), done
 
 
 def test_what_nobody_knows_counts_as_an_effect() -> None:
@@ -111,10 +188,11 @@ class Moving(Task):
         super().__init__(goal="Set it to 17.", start_url=page_of(script))
 
 
-def nodes_of(folder: Path, script: str, steps: int = 13) -> tuple[list[str], float]:
-    """Play twelve equal clicks by the graph; return the nodes that ran and the progress."""
+def nodes_of(folder: Path, script: str, steps: int = 13, seconds: float = 0) -> tuple[list[str], float]:
+    """Play twelve equal clicks by the graph, each thought about; return the nodes that ran and the progress."""
 
     def click(body: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(seconds)
         return call("click", 1)
 
     with serving(*[click] * 30) as url:
@@ -134,7 +212,7 @@ def test_the_graph_goes_on_where_clicks_change_something(tmp_path: Path, kind: s
 
 @pytest.mark.parametrize("kind", TICKERS)
 def test_the_graph_leaves_a_loop_beside_what_changes_by_itself(tmp_path: Path, kind: str) -> None:
-    nodes, progress = nodes_of(tmp_path, TICKERS[kind])
+    nodes, progress = nodes_of(tmp_path, TICKERS[kind], seconds=0.2 * (kind == "feed"))
     assert "loop_mitigation" in nodes
     assert progress < 0.5, "12 effects would be 1.2"
 

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from selfsurf.agents.reply.compact import compact
-from selfsurf.agents.reply.parse import ALIASES, parse
+from selfsurf.agents.reply.parse import ALIASES, MAX_CHARACTERS, parse
 from selfsurf.browser_env.actions import ACTION_TYPES, Action, Click, Fill, Finish, Press, Scroll, Select, parse_action
 
 IDS = {3, 4, 5, 41}
@@ -91,7 +91,6 @@ def test_understood(text: str, action: Action, how: str) -> None:
         ('{"fill":3,"text":"Ad', "ends inside its JSON"),
         ("{" * 3000, "ends inside its JSON"),
         ('{"action":"drag","from":"foo","to":true}', "from: give an id, a point such as [10, 20], or a selector; to:"),
-        ('{"finish":{"action":"click","id":77}}', "no element 77"),
         ("The answer is not on this page.", "no action"),
         ("The answer is on the next page.", "no action"),
         ("Once done, the answer is 42.", "no action"),
@@ -216,12 +215,11 @@ def test_compact_is_short() -> None:
         ('{"finish":null}', ""),
         ('{"action":"finish","answer":null}', ""),
         ('{"finish":{}}', ""),
-        ('{"finish":{"price":42}}', "42"),
-        ('{"finish":{"price":1.50}}', "1.50"),
-        ('{"finish":{"result":"blue"}}', "blue"),
-        ('{"finish":{"name":"Ada","price":4}}', '{"name": "Ada", "price": 4}'),
-        ('{"finish":{"answer":{"price":4}}}', "4"),
-        ('{"finish":["a",2]}', "a, 2"),
+        ('{"finish":{"answer":"yes","reason":"seen"}}', "yes"),
+        ('{"finish":{"finish":"yes"}}', "yes"),
+        ('{"action":"finish","answer":{"price":4}}', '{"price":4}'),
+        ('{"name":"finish","arguments":{"answer":{"click":4}}}', '{"click":4}'),
+        ('{"name":"finish","arguments":{"name":"x","click":4}}', '{"name":"x","click":4}'),
         ("Finished.", ""),
         ("I have finished!", ""),
         ("**Done!**", ""),
@@ -233,7 +231,9 @@ def test_compact_is_short() -> None:
     ],
 )
 def test_answers(text: str, answer: str) -> None:
-    assert parse(text, IDS).action == Finish(answer=answer)
+    found = parse(text, IDS).action
+    assert isinstance(found, Finish)
+    assert found.answer == answer
 
 
 def test_nothing_beside_an_action_is_no_finish() -> None:
@@ -278,3 +278,113 @@ def test_raw_calls_that_the_page_shows_are_no_choice() -> None:
     shown = "To go on: <tool_call>click\n<arg_key>id</arg_key>\n<arg_value>4</arg_value>\n</tool_call>"
     assert parse(shown, IDS, f"Page:\n{shown}\nlink 3").action is None
     assert parse(shown, IDS, "Page:\nlink 3").action == Click(id=4)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"price": 42}, {"result": "blue"}, {"name": "Ada", "price": 4}, {"answer": {"price": 4}}, {"name": "x", "click": 4},
+        {"url": "http://x", "navigate": "http://y"}, {"back": "cover"}, {"press": "BBC", "date": "1"},
+        {"message": "hi", "ok": True}, {"type": "mug", "price": 3}, {"action": "click", "id": 4}, {"reason": "x"},
+        {"items": [{"click": 4}]}, {"actions": [{"click": 4}]}, {"scroll": "down"}, {"id": 4}, {"Name": "Ada"},
+        ["a", "b"], ["a", 2], [{"click": 4}], [1], [],
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("most", [1, 4])
+def test_an_object_or_list_is_the_answer_of_finish(answer: Any, most: int) -> None:
+    written = json.dumps(answer, separators=(",", ":"))
+    wanted = Finish(answer=written)
+    for said in (f'{{"finish":{written}}}', f'{{"action":{{"finish":{written}}}}}', json.dumps({"finish": written})):
+        parsed = parse(said, IDS, most=most)
+        assert (parsed.action, parsed.more) == (wanted, ()), said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"action":"fill","id":3,"value":{"click":4}}',
+        '{"action":"message","text":{"click":4}}',
+        '{"message":{"click":4}}',
+        '{"infeasible":{"click":4}}',
+        '{"upload":3,"files":[{"click":4}]}',
+    ],
+)
+def test_no_action_is_looked_for_in_the_arguments_of_another(text: str) -> None:
+    action = parse(text, IDS).action
+    assert action is None or action.name != "click"
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("<seed:think>", "</seed:think>"),
+        ("<|START_THINKING|>", "<|END_THINKING|>"),
+        ("<|channel>thought\n", "<channel|>"),
+        ("<unused94>thought\n", "<unused95>"),
+        ("<|begin_of_thought|>", "<|end_of_thought|>"),
+        ("<|think|>", "<|/think|>"),
+        ("<scratch_pad>", "</scratch_pad>"),
+    ],
+)
+def test_thoughts_in_the_marks_of_any_model_are_not_acted_upon(begin: str, end: str) -> None:
+    for most in (1, 4):
+        parsed = parse(f'{begin}{{"click":3}}{end}{{"click":4}}', IDS, most=most)
+        assert (parsed.action, parsed.more) == (Click(id=4), ())
+    assert parse(f'{{"click":3}}{end}{{"click":4}}', IDS).action == Click(id=4), "it began in the prompt"
+    assert "inside its thinking" in parse(f'{begin}{{"click":3}}', IDS).error
+    long = f'{begin}{"so " * MAX_CHARACTERS}{end}{{"click":4}}'
+    assert parse(long, IDS).action == Click(id=4)
+    text = f"{begin.strip()} x {end}"
+    assert parse(json.dumps({"fill": 3, "text": text}), IDS).action == Fill(id=3, text=text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```json\n{"fill":3,"text":"x"}\n```\n\n```json\n{"click":4}\n```',
+        "fill(3, 'x')\nclick(4)",
+        '[fill(id=3, text="x"), click(id=4)]',
+        '[TOOL_CALLS]fill[ARGS]{"id":3,"text":"x"}[TOOL_CALLS]click[ARGS]{"id":4}',
+        '[TOOL_CALLS]fill{"id":3,"text":"x"}[TOOL_CALLS]click{"id":4}',
+        "<tool_call>\n<function=fill>\n<parameter=id>\n3\n</parameter>\n<parameter=text>\nx\n</parameter>\n</function>\n"
+        "</tool_call>\n<tool_call>\n<function=click>\n<parameter=id>\n4\n</parameter>\n</function>\n</tool_call>",
+        '<invoke name="fill"><parameter name="id">3</parameter><parameter name="text">x</parameter></invoke>'
+        '<invoke name="click"><parameter name="id">4</parameter></invoke>',
+    ],
+)
+def test_several_actions_in_the_forms_of_servers(text: str) -> None:
+    parsed = parse(text, IDS, most=4)
+    assert (parsed.action, parsed.more) == (Fill(id=3, text="x"), (Click(id=4),))
+    assert parse(text, IDS).action == Fill(id=3, text="x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I will click element 4.",
+        "The form is complete. I'll now click on element [4].",
+        "Let me click 4",
+        "In summary, the next action I will perform is ```click [4]```",
+        '<tool_call>\n{{"name": "click", "arguments": {{"id": 4}}}}\n</tool_call>',
+        "<|python_tag|>click.call(id=4)<|eom_id|>",
+        "<click>4</click>",
+    ],
+)
+def test_plain_words_and_calls_of_templates(text: str) -> None:
+    assert parse(text, IDS).action == Click(id=4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I will not click element 4.",
+        "I will click element 4 if the price is right.",
+        "Should I click element 4?",
+        'The page says "I will click element 4."',
+        "Let me click 4 boxes.",
+        "I will finish.",
+    ],
+)
+def test_words_that_propose_no_action(text: str) -> None:
+    assert parse(text, IDS).action is None

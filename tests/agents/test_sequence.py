@@ -26,8 +26,9 @@ from tests.agents.test_schema import allows
 ORIGIN = "http://site.test"
 FORM = """<!doctype html><title>form</title><input aria-label=First> <input aria-label=Second>
 <button onclick="document.getElementById('gone').remove()">Remove</button>
-<button id=gone>Extra</button> <a href=next.html>Next</a> <button disabled>Never</button>"""
-IDS = {"First": 1, "Second": 2, "Remove": 3, "Extra": 4, "Next": 5, "Never": 6}
+<button id=gone>Extra</button> <a href=next.html>Next</a> <button disabled>Never</button>
+<button onclick="alert('Not sent')">Warn</button>"""
+IDS = {"First": 1, "Second": 2, "Remove": 3, "Extra": 4, "Next": 5, "Never": 6, "Warn": 7}
 END = '{"finish":"end"}'
 
 
@@ -107,7 +108,11 @@ def test_they_are_carried_out_a_step_each_until_the_page_is_another(play: Any) -
     [
         (('{"click":3}', '{"click":4}', '{"click":5}'), ["click"], "element 4 is gone or has changed"),
         (('{"click":6}', *FILLED), ["click"], "the action before it failed"),
-        (('{"fill":1,"text":"a"}', END), ["fill"], "look first at what the other actions led to"),
+        (('{"click":3}', END), ["click"], "look first at what the other actions led to"),
+        (('{"click":5}', END), ["click"], "look first at what the other actions led to"),
+        (('{"click":7}', '{"finish":""}'), ["click"], "look first at what the other actions led to"),
+        (('{"click":6}', '{"finish":""}'), ["click"], "the action before it failed"),
+        (('{"fill":1,"text":"a"}', '{"infeasible":"no"}'), ["fill"], "look first at what the other actions led to"),
         (('{"new_tab":""}', *FILLED), ["new_tab"], "new_tab ends a reply"),
         (('{"wait":1}', '{"click":99}'), ["wait"], "There is no element 99 on the page."),
     ],
@@ -118,6 +123,17 @@ def test_what_ends_a_reply(play: Any, actions: tuple[str, ...], done: list[str],
     assert why in agent.prompts[1]
 
 
+@pytest.mark.parametrize(
+    "actions",
+    [('{"fill":1,"text":"a"}', END), ('{"click":5}', '{"finish":""}'), ('{"click":3}', '{"finish":""}')],
+    ids=["an answer on the same page", "on another page", "without an element"],
+)
+def test_a_reply_may_end_with_finish(play: Any, actions: tuple[str, ...]) -> None:
+    agent, result, steps = play(reply(*actions))
+    assert [step["actions"][0]["action"] for step in steps][1:] == ["finish"]
+    assert (len(agent.prompts), result.length) == (1, 2)
+
+
 def test_each_counts_as_a_step(play: Any) -> None:
     agent, result, steps = play(reply(*FILLED, '{"click":3}'), steps=2)
     assert (result.outcome, result.length, len(agent.prompts), len(steps)) == ("timeout", 2, 1, 2)
@@ -125,9 +141,9 @@ def test_each_counts_as_a_step(play: Any) -> None:
 
 def test_a_guard_that_does_something_else_ends_a_reply(play: Any) -> None:
     agent, _, steps = play(reply(*['{"click":4}'] * 5), END, guards=["repetition"], max_actions=5)
-    assert [step["actions"][0]["action"] for step in steps] == ["click", "click", "click", "press", "finish"]
+    assert [step["actions"][0]["action"] for step in steps] == ["click", "click", "press", "finish"]
     assert '{"click":4} was not carried out: something else was done before it.' in agent.prompts[1]
-    assert steps[3]["decision"]["guard"].endswith('did {"press":"Escape"} instead.')
+    assert steps[2]["decision"]["guard"].endswith('did {"press":"Escape"} instead.')
 
 
 def test_one_action_a_reply_unless_more_are_asked_for(play: Any) -> None:

@@ -1,5 +1,8 @@
 import json
+import subprocess
+import sys
 import warnings
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -11,6 +14,7 @@ from selfsurf import envs_registry
 from selfsurf.browser_env import AsyncBrowserEnv, BrowserEnv, Task, VectorBrowserEnv
 from selfsurf.scripts.cli import app
 from selfsurf.tasks.miniwob import names
+from tests.processes import crowd
 
 
 def test_all_registered_tasks_of_the_package_are_there():
@@ -154,6 +158,42 @@ def test_an_id_of_ones_own_makes_single_and_vector_environments(tmp_path, monkey
     assert json.loads((tmp_path / "run" / "episode.json").read_text())["goal"] == "Press 2."
 
 
+@pytest.mark.parametrize("make", [gymnasium.make, partial(gymnasium.make_vec, num_envs=1)])
+def test_an_option_that_there_is_not_is_named_with_those_that_there_are(tmp_path, make):
+    (tmp_path / "own.py").write_text(SHOP.replace('selfsurf.register("Shop/Order-v0", Order, price=2)', ""))
+    env_id = f"{tmp_path.name}/Order-v0"
+    selfsurf.register(env_id, f"{tmp_path}/own.py:Order")
+    with pytest.raises(TypeError, match=r"^own\.py:Order has no option colour; it has price, .*screenshot"):
+        make(env_id, colour=3)
+    with pytest.raises(TypeError, match=r"has no option prise; did you mean price\?"):
+        make(env_id, prise=3)
+    with pytest.raises(TypeError, match=r"The environment has no option colour; it has start_url, .*screenshot"):
+        make("Browser-v0", colour=3)
+    make(env_id, price=3, screenshot=False, render_mode="ansi", seeds=[1]).close()
+    del gymnasium.registry[env_id]
+
+
+SCRIPT = """
+import gymnasium, selfsurf
+print("runs")
+class Order(selfsurf.browser_env.Task):
+    start_url, goal = "about:blank", "x"
+selfsurf.register("Script/Order-v0", Order)
+assert type(gymnasium.make("Script/Order-v0").unwrapped.task) is Order
+assert type(selfsurf.envs_registry.task_of(f"{__file__}:Order")) is Order
+"""
+
+
+def test_a_program_that_registers_its_own_task_runs_once(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "link.py").symlink_to(tmp_path / "script.py")
+    for name in ("script.py", "link.py"):
+        done = subprocess.run(
+            [sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=60 * crowd()
+        )
+        assert (done.returncode, done.stdout) == (0, "runs\n"), done.stderr
+
+
 def test_an_id_is_registered_once_and_for_a_task(tmp_path):
     (tmp_path / "own.py").write_text(SHOP.replace('selfsurf.register("Shop/Order-v0", Order, price=2)', ""))
     own = f"{tmp_path}/own.py:Order"
@@ -161,6 +201,9 @@ def test_an_id_is_registered_once_and_for_a_task(tmp_path):
     selfsurf.register("Own/Order-v0", own)
     with pytest.raises(ValueError, match=r"registered already, for .*own\.py:Order"):
         selfsurf.register("Own/Order-v0", own, price=4)
+    for task in (lambda: Task(), partial(Task, goal="x"), dict):
+        with pytest.raises(ValueError, match=r"file\.py:Class, not by "):
+            selfsurf.register("Own/Odd-v0", task)
     with pytest.raises(ValueError, match="namespace and a version"):
         selfsurf.register("Order", own)
     with pytest.raises(ValueError, match="price"):

@@ -649,7 +649,7 @@ def test_killed_behind_its_last_step_it_is_judged_by_a_specification_alone(
 def test_what_was_left_or_waits_is_listed_and_ended(
     killed_before: bool, site: Any, kept: KeptRun, waiting: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    process = waiting()
+    process = waiting("Asking", "--json")
     monkeypatch.chdir(tmp_path)
     browser = browser_of(kept)
     assert "runs/episode: Which colour?" in CliRunner().invoke(app, ["answer"]).output
@@ -662,7 +662,11 @@ def test_what_was_left_or_waits_is_listed_and_ended(
     assert stopped.output.startswith("stopped.")
     assert until(lambda: not browser.is_running() or browser.status() == psutil.STATUS_ZOMBIE)
     assert not kept.running.exists()
-    assert killed_before or process.wait(20) in (130, 143)
+    if not killed_before:
+        printed, _ = process.communicate(timeout=20)
+        assert process.returncode in (130, 143)
+        assert json.loads(printed.splitlines()[-1])["outcome"] == "stopped", printed
+        assert "Go on with" not in printed
     ended = Episode(kept.folder)
     assert (ended.meta["outcome"], ended.damage()) == ("stopped", [])
     assert ended.meta["outcome_detail"] == "Ended by the user, who was asked: Which colour?"

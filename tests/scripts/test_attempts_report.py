@@ -85,12 +85,24 @@ def test_logs_are_reported_by_provider_and_action(tmp_path, logged, monkeypatch)
         ("webview", "timeout"),
     }
     text = out.read_text()
-    assert "| stagehand | all | 3 | 66.7% | 20.8 to 93.9% | – | 1 | 0 | 10 | 18 | 19.8 |" in text
+    assert "| stagehand | all | 3 | 66.7% | 20.8 to 93.9% | – | 1 | 0 | 0 | 10 | 18 | 19.8 |" in text
     assert r"It \*failed\*: crashed" in text
     link = text.split("[a0.png](")[1].split(")")[0]
     assert (out.parent / link).resolve().read_bytes() == b"png"
     code, said = report("--out", out, "--since", "2099-01-01", "--json")
     assert (code, json.loads(said)["runs"]) == (0, 0)
+
+
+def test_attempts_that_their_caller_cancelled_are_counted_and_in_no_rate(tmp_path, logged):
+    baseline = runs(logged, tmp_path, "before", 30, 0)
+    logged("t", [("stagehand", "act", "")] * 30 + [("stagehand", "act", "cancelled")] * 20, root=tmp_path / "now")
+    out = tmp_path / "now.md"
+    code, said = report(tmp_path / "now", "--out", out, "--baseline", baseline, "--gate")
+    assert (code, "success 100.0% of 30 attempts" in said) == (0, True), said
+    whole = json.loads(out.with_suffix(".json").read_text())["providers"]["stagehand"]
+    assert (whole["attempts"], whole["cancelled"], whole["errors"], whole["unfinished"]) == (30, 20, {}, 0)
+    assert "| stagehand | all | 30 | 100.0% |" in out.read_text()
+    assert "| 0 | 20 | 0 |" in out.read_text()
 
 
 def runs(logged, tmp_path, name, right, wrong, error="timeout"):

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from selfsurf.scripts.cli import app
-from selfsurf.scripts.report.comparison import compare
+from selfsurf.scripts.report.comparison import compare, folder_names
 from selfsurf.scripts.report.leaderboard import boards, write_leaderboard
 from selfsurf.scripts.report.reading import ResultsError, read
 from selfsurf.scripts.report.report import write_comparison
@@ -104,7 +104,7 @@ def test_more_than_two_are_each_set_beside_the_first(tmp_path):
         made(tmp_path, "a", set()), made(tmp_path, "b", set(list(TASKS)[:3])), made(tmp_path / "more", "b", set(TASKS)),
     ]  # fmt: skip
     comparison, written = write_comparison(folders, tmp_path / "out")
-    assert comparison.labels == ("1. a (a)", "2. b (b)", "3. b (b)")
+    assert comparison.labels == ("a (a)", "b (b)", "b (more/b)")
     assert [round(each.strict.mean, 2) for each in comparison.against] == [0.5, 1.0]
     assert sorted(path.name for path in written) == ["comparison.html", "comparison.json", "comparison.md"]
     page = written[2].read_text()
@@ -127,6 +127,18 @@ def test_the_command_compares_and_an_incomplete_run_is_exit_code_1(tmp_path):
     assert result.exit_code == 1
     assert "INCOMPLETE cut: 1 of 12 episodes missing. task-3 #1" in result.stdout
     assert "INCOMPLETE cut" in (tmp_path / "comparison-base-cut" / "comparison.html").read_text()
+
+
+def test_runs_whose_folders_share_a_name_are_told_apart_and_no_report_takes_another_s_place(tmp_path):
+    runs = [made(tmp_path / name, "run", {"task-0"} if name == "x" else set(TASKS)) for name in "xyz"]
+    for other, name in ((1, "comparison-x-y"), (2, "comparison-x-z"), (1, "comparison-x-y-2")):
+        result = CliRunner().invoke(app, ["bench", "report", str(runs[0]), str(runs[other])])
+        assert result.exit_code == 0, result.output
+        labels = [run["label"] for run in json.loads((tmp_path / "x" / name / "comparison.json").read_text())["runs"]]
+        assert labels == ["run (x)", f"run ({'xyz'[other]})"]
+    assert compared(runs[0], runs[0]).labels == ("1. run (run)", "2. run (run)")
+    deep = [made(tmp_path / "x" / name / "at", "run", set()) for name in ("b", "c/d")]
+    assert folder_names(deep) == ["b", "c/d"]
 
 
 def test_a_hostile_name_stays_a_text_in_comparison_and_leaderboard(tmp_path):

@@ -157,6 +157,15 @@ def test_only_episodes_that_ended_since_a_moment_are_sampled(tmp_path: Path) -> 
     assert goals("2d") == ["Subscribe <email> to the letter."]
     assert len(goals("5d")) == len(goals("2026-01-01")) == len(goals("2026-01-01T04:00+02:00")) == 2
     assert goals("2126-01-01") == []
+    left = json.loads(
+        selfsurf("sample", tmp_path / "runs", "--out", tmp_path / "2d.toml", "--since", "2d", "--json").stdout
+    )
+    assert left["reasons"] == {"it ended before --since": 1}
+    everything = json.loads(selfsurf("sample", tmp_path / "runs", "--out", tmp_path / "2d.toml", "--json").stdout)
+    assert (len(everything["candidates"]), everything["reasons"]) == (2, {})
+    assert len(goals("30m")) == 1
+    empty = selfsurf("sample", tmp_path / "runs", "--since", "")
+    assert (empty.exit_code, "30m" in empty.output) == (2, True)
     refused = selfsurf("sample", tmp_path / "runs", "--since", "yesterday")
     assert (refused.exit_code, "36h" in refused.output) == (2, True)
 
@@ -191,6 +200,44 @@ def test_what_a_person_has_corrected_stays_and_a_run_counts_once(tmp_path: Path)
     out.write_text(drafted.replace(question["question"], "Is she welcome?"))
     assert sampled(solved, failed) == (2, 1, [{"question": "Is she welcome?"}])
     assert sampled(tmp_path / "runs") == (2, 1, [{"question": "Is she welcome?"}])
+
+
+def test_criteria_tell_where_a_run_came_from_where_it_got(tmp_path: Path, loopback: Callable[..., Any]) -> None:  # noqa: F811
+    pages = {"/": b"<title>Home</title><h1>Home</h1><a href=/two>Two</a>", "/two": b"<h1>Second page</h1><p>42 euros"}
+    url = loopback(lambda request: pages[request.path]).url
+    into = tmp_path / "scenarios"
+    for number, (answer, told) in enumerate((("Done.", []), ("42 euros", [{"answer": "42 euros"}]))):
+        runs, out = tmp_path / f"{number}", tmp_path / f"{number}.toml"
+        actions = [{"action": "click", "selector": "text=Two"}, {"action": "finish", "answer": answer}]
+        script = ("--agent", "scripted", "--set", f"actions={json.dumps(actions)}", "--out", runs / "1")
+        ran = selfsurf("run", "--goal", f"Go on {number}, call +49 30 1234567.", "--url", f"{url}/", *script)
+        assert ran.exit_code == 0, ran.output
+        assert selfsurf("mark", runs / "1", "solved").exit_code == 0
+        (one,) = json.loads(selfsurf("sample", runs, "--out", out, "--json").stdout)["candidates"]
+        assert one["criteria"] == [{"url": "/two"}, {"text": "Second page"}, *told]
+        assert one["goal"] == f"Go on {number}, call <phone>."
+        out.write_text(out.read_text().replace("<phone>", "me"))
+        accepted = selfsurf("sample", "--accept", one["name"], "--out", out, "--into", into)
+        assert (accepted.exit_code, "no verdict" in accepted.stderr) == (0, False)
+        other = ("sample", runs, "--out", tmp_path / f"{number}-other.toml", "--into", into, "--json")
+        again = json.loads(selfsurf(*other).stdout)
+        assert (again["candidates"], again["reasons"]) == ([], {"it is of an accepted scenario": 1})
+
+
+def test_a_candidate_that_only_a_model_can_judge_says_so(tmp_path: Path) -> None:
+    out = tmp_path / "candidates.toml"
+    write_samples(out, Sampled([Candidate("look", "Look.", "https://letter.test/", [{"question": "Has she looked?"}])]))
+    said = selfsurf("sample", "--accept", "look", "--out", out, "--into", tmp_path / "scenarios")
+    assert (said.exit_code, "look has only questions" in said.stderr, "no verdict" in said.stderr) == (0, True, True)
+
+
+def test_candidates_are_reported_where_nothing_was_logged(tmp_path: Path) -> None:
+    write_samples(tmp_path / "c.toml", Sampled([Candidate("look", "Look.", "https://letter.test/", [])]))
+    given = ("report", tmp_path / "runs", "--out", tmp_path / "report.md", "--candidates")
+    said = selfsurf(*given, tmp_path / "c.toml")
+    assert (said.exit_code, "1 candidate" in (tmp_path / "report.md").read_text()) == (0, True), said.output
+    refused = selfsurf(*given, tmp_path / "none.toml")
+    assert (refused.exit_code, "no attempt logs" in refused.output) == (2, True)
 
 
 def test_a_file_of_candidates_holds_any_text(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,9 @@ def test_command_over_variable_over_file_over_default(home: Path, monkeypatch: p
     record = shown("record")["record"]
     assert record["stealth"]["source"] == "default"
     assert record["profile"]["value"] == f"{home}/work/me"
-    lines = CliRunner().invoke(app, ["config", "show"]).stdout.splitlines()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lines = CliRunner().invoke(app, ["config", "show"]).stdout.splitlines()
     assert any(re.fullmatch(rf'agent = "random" +# {project}:8', line) for line in lines)
     assert {"[environment]", "[run]", "[bench]", "[record]", "[train]"} <= set(lines)
 

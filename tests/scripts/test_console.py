@@ -50,9 +50,23 @@ def test_the_time_left_is_told_by_the_pace_so_far(done: int, left: int, seconds:
 def test_progress_without_a_terminal_tells_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("Episodes", 20) as update:
         update(10)  # played by an earlier process: they say nothing of the pace
-        for done in (12, 20):
+        for done in (12, 14, 20):
             update(done, note="5 solved")
-    title, resumed, under_way, end = capsys.readouterr().err.splitlines()
+    title, resumed, first, under_way, end = capsys.readouterr().err.splitlines()
     assert (title, resumed) == ("Episodes ...", "Episodes: 10/20, 0 s")
-    assert under_way == "Episodes: 12/20, 0 s, about 0 s left 5 solved"
+    assert first == "Episodes: 12/20, 0 s 5 solved"
+    assert under_way == "Episodes: 14/20, 0 s, about 0 s left 5 solved"
     assert end == "Episodes: 20/20, 0 s 5 solved"
+
+
+def test_start_up_does_not_count_in_the_time_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    with progress("Episodes", 10) as update:
+        update(0)
+        for clock[0], done in ((100.0, 1), (101.0, 2)):
+            update(done)
+    *_, first, second = capsys.readouterr().err.splitlines()
+    assert (first, second) == ("Episodes: 1/10, 100 s", "Episodes: 2/10, 101 s, about 8 s left")

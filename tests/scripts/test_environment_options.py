@@ -130,7 +130,8 @@ def test_a_goal_without_a_page_with_a_secret_a_device_and_a_storage_state(
 @pytest.mark.parametrize(
     ("state", "where"),
     [
-        ([1], ""),
+        (1, ""),
+        ([1], " (cookies.0 is missing or wrong)"),
         ({"origins": []}, " (cookies is missing or wrong)"),
         ({"cookies": [{"name": 1, "value": "x"}]}, " (cookies.0.name is missing or wrong)"),
         ({"cookies": [], "origins": [{"origin": 5}]}, " (origins.0.origin is missing or wrong)"),
@@ -140,6 +141,16 @@ def test_a_file_that_holds_no_storage_state_is_refused(tmp_path: Path, state: An
     (tmp_path / "state.json").write_text(json.dumps(state))
     with pytest.raises(ValueError, match=re.escape(f"as env.unwrapped.storage_state() returns it{where}.")):
         EnvironmentSettings(storage_state=tmp_path / "state.json").options()
+
+
+def test_a_list_of_cookies_is_a_storage_state_and_a_wrong_cookie_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    cookie = {"name": "a", "value": "1", "domain": "shop.test", "path": "/"}
+    path.write_text(json.dumps([cookie]))
+    assert EnvironmentSettings(storage_state=path).options()["session"].storage_state == {"cookies": [cookie]}
+    path.write_text(json.dumps([cookie, {"name": "b", "value": "1", "domain": "shop.test"}]))
+    with pytest.raises(ValueError, match=re.escape(f"storage_state: {path}: cookie 2 ('b') has no path.")):
+        EnvironmentSettings(storage_state=path).options()
 
 
 @pytest.mark.parametrize("stealth", [False, True])
@@ -444,7 +455,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=["run", "bench", "record", "train"])
 def test_every_command_refuses_what_can_not_be(command: list[str], tmp_path: Path) -> None:
-    (tmp_path / "state.json").write_text("[]")
+    (tmp_path / "state.json").write_text("3")
     for words, why in (
         (["--secret", f"password={PASSWORD}"], "give env:VARIABLE or file:PATH instead"),
         (["--secret", "password=env:"], "password: env: names no variable"),

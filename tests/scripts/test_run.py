@@ -24,6 +24,7 @@ from typer.testing import CliRunner, Result
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.terminal import live
 from selfsurf.scripts.terminal.interrupts import Interrupts
+from selfsurf.scripts.terminal.limits import Limits
 from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
 from tests.processes import browsers, descendants, gone, until
 
@@ -547,6 +548,31 @@ def test_an_interrupt_is_raised_once_and_not_while_held() -> None:
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             interrupts.check()
+
+
+def test_time_of_a_person_counts_neither_as_used_nor_against_the_limit() -> None:
+    state = live.State("Buy", 7, began=time.monotonic() - 1_000)
+    seen = live.View(state)
+    seen.pause()
+    assert state.paused is not None
+    state.paused -= 900  # a quarter of an hour ago
+    assert 99 < state.seconds < 101
+    seen.go_on()
+    assert 99 < state.seconds < 900
+    state.check(Limits(max_seconds=900))
+    with pytest.raises(live.Stop, match="limit of 99 s"):
+        state.check(Limits(max_seconds=99))
+
+
+@pytest.mark.parametrize(
+    "words", [("--max-cost", "0"), ("--set", "nonsense=1"), ("--agent", "missing.py:Agent")], ids=str
+)
+def test_what_happens_to_risky_actions_is_not_told_before_an_error(words: tuple[str, str]) -> None:
+    result = CliRunner().invoke(
+        app, ["run", "--url", "http://127.0.0.1:9", "--goal", "Buy", "--agent", "random", *words]
+    )
+    assert result.exit_code == 2
+    assert "carried out unasked" not in result.output
 
 
 def test_the_panel_shows_what_happens() -> None:

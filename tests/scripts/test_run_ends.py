@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from selfsurf.browser_env.record.episode import EpisodeError, EpisodeWriter
 from selfsurf.scripts.cli import app
+from selfsurf.scripts.suite.records import Records
 from selfsurf.sdft.teacher.recording import load_recordings
 from tests.agents.policy_server import replying, serve_raw
 from tests.processes import crowd
@@ -139,6 +141,15 @@ def test_why_a_goal_cannot_be_reached_is_said(run: Any, own: Callable[..., list[
     assert meta["outcome_detail"] == "Nothing here has a colour."
     assert result.stdout.startswith("infeasible.\nNothing here has a colour.\n")
     assert "Nothing here has a colour." in CliRunner().invoke(app, ["view", str(tmp_path / "episode")]).output
+    for reply, reason, line in (
+        ('{"infeasible":"No colour."}', "No colour.", "No colour."),
+        ('{"action":"infeasible"}', "", "The agent gave no reason."),
+    ):
+        shutil.rmtree(tmp_path / "episode")
+        said = json.loads(run(*own(reply), "--json")[0].stdout)
+        assert (said["outcome"], said["reason"]) == ("infeasible", reason)
+        shutil.rmtree(tmp_path / "episode")
+        assert run(*own(reply))[0].stdout.startswith(f"infeasible.\n{line}\nUsed: ")
 
 
 def test_a_run_that_is_out_of_steps_does_not_blame_its_last_reply(run: Any, own: Callable[..., list[str]]) -> None:  # noqa: F811
@@ -147,7 +158,7 @@ def test_a_run_that_is_out_of_steps_does_not_blame_its_last_reply(run: Any, own:
     assert "Unknown action None" not in result.output
     _, why, limit, *_ = result.stdout.splitlines()
     assert why.startswith("The last action did not work: The JSON names no action: {'colour': 'blue'}; ")
-    assert limit.startswith("The limit of 1 steps was reached")
+    assert limit == "The limit of 1 steps was reached: --max-steps sets another."
 
 
 def test_a_limit_ends_a_goal_of_a_shell_and_the_next_has_its_own(own: Callable[..., list[str]], tmp_path: Path) -> None:
@@ -233,28 +244,44 @@ from selfsurf.browser_env import Wait
 
 class Filling:
     def act(self, obs):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (%d, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         return Wait(ms=1)
 """
-"""An agent that leaves its process room for files of 100 bytes, once the browser runs."""
+"""An agent that leaves its process room for files of some bytes, once the browser runs."""
+
+NOISE = (
+    "data:text/html,<canvas id=c width=600 height=400></canvas><script>const x=c.getContext('2d'),"
+    "d=x.createImageData(600,400);d.data.forEach((_,i)=>d.data[i]=i&3^3?Math.random()*256:255);x.putImageData(d,0,0)"
+    "</script>"
+)
+"""A page whose picture has more than 300 KB."""
 
 
-def test_a_run_without_room_names_its_folder_and_how_to_go_on(tmp_path: Path) -> None:
-    (tmp_path / "full.py").write_text(FULL)
+@pytest.mark.parametrize(("room", "outcome"), [(100, "running"), (100_000, "env_error")])
+def test_a_run_without_room_names_its_folder_and_how_to_go_on(tmp_path: Path, room: int, outcome: str) -> None:
+    """A step's line, its picture, the end: nothing is half written."""
+    (tmp_path / "full.py").write_text(FULL % room)
     out = tmp_path / "episode"
-    words = ["--goal", "Look.", "--url", PAGE, "--agent", f"{tmp_path / 'full.py'}:Filling", "--out", str(out)]
+    words = ["--goal", "Look.", "--url", NOISE, "--agent", f"{tmp_path / 'full.py'}:Filling", "--out", str(out)]
     done = subprocess.run(
         [sys.executable, "-m", "selfsurf.scripts.cli", "run", *words], capture_output=True, text=True,
         timeout=60 * crowd(),
     )  # fmt: skip
     assert done.returncode == 1
-    assert f"There is no room left for {out}. What stands there is whole: make room, then run" in done.stderr
+    assert (
+        f"There is no room left for {out}. What stands there is whole: make room, then run the command again into "
+        "another folder, or move this one away first." in done.stderr
+    )
     assert "Errno" not in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
+    names = {str(path.relative_to(out)) for path in out.rglob("*")}
+    assert names - {"manifest.json"} == {"episode.json", "steps.jsonl", "artifacts"}
+    assert json.loads((out / "episode.json").read_text())["outcome"] == outcome
+    assert (out / "steps.jsonl").read_text() == ""
 
 
 def test_a_suite_without_room_names_its_folder_and_how_to_go_on(tmp_path: Path) -> None:
-    (tmp_path / "full.py").write_text(FULL)
+    (tmp_path / "full.py").write_text(FULL % 100)
     out = tmp_path / "run"
     words = ["MiniWoB", "--task", "click-test", "--seeds", "1", "--workers", "1", "--out", str(out)]
     done = subprocess.run(
@@ -265,6 +292,51 @@ def test_a_suite_without_room_names_its_folder_and_how_to_go_on(tmp_path: Path) 
     assert f"There is no room left for {out}. What stands there is whole: make room, then the same" in done.stderr
     assert "Errno" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+LINE = """
+import resource, sys
+from pathlib import Path
+from selfsurf.browser_env.record.episode import EpisodeWriter
+from selfsurf.scripts.report.report import write_report
+
+def room(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+def tried(write):
+    try:
+        write()
+    except OSError as error:
+        print(error)
+
+folder = Path(sys.argv[1])
+writer = EpisodeWriter(folder / "episode", {"goal": "Look."})
+after = {"last_action": {"action": "wait", "ms": 1}, "last_error": "", "events": ()}
+info = {"timing": {}, "outcome": "running", "score": {}}
+step = lambda: writer.step({"dom": "x" * 2000}, None, reward=0.0, info=info, after=after)
+step()
+room((folder / "episode" / "steps.jsonl").stat().st_size + 1000)
+tried(step)
+room(100)
+tried(lambda: EpisodeWriter(folder / "new", {"goal": "Look."}))
+tried(lambda: write_report(folder / "run"))
+"""
+
+
+def test_a_line_a_first_file_and_a_report_without_room_leave_nothing_half_written(tmp_path: Path) -> None:
+    about = {"format": 1, "suite": "one", "agent": {"name": "random"}, "tasks": [{"id": "one"}], "seeds": [0]}
+    with Records(tmp_path / "run", about):
+        pass
+    done = subprocess.run(
+        [sys.executable, "-c", LINE, str(tmp_path)], capture_output=True, text=True, timeout=60 * crowd()
+    )
+    said = done.stdout.splitlines()
+    assert [line.partition(". ")[0].rpartition("/")[2] for line in said] == ["episode", "new", "run"], done.stderr
+    assert ["another folder" in line for line in said] == [True, False, False]
+    assert len((tmp_path / "episode" / "steps.jsonl").read_text().splitlines()) == 1
+    assert (tmp_path / "episode" / "steps.jsonl").read_text().endswith("\n")
+    assert [*(tmp_path / "new").iterdir()] == []
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"run.json", "results.jsonl"}
 
 
 RECORDS = """
@@ -320,7 +392,7 @@ def test_an_episode_that_is_being_written_is_told_from_one_that_was_cut_off(tmp_
     replay = ["record", "--replay", str(folder)]
     told = CliRunner().invoke(app, replay, env={"COLUMNS": "400"})
     assert (told.exit_code, f"{folder} is still being recorded" in " ".join(told.output.split())) == (2, True)
-    assert "it goes on" in CliRunner().invoke(app, ["view", str(folder)]).output
+    assert "running after 0 steps, reward 0; it goes on" in CliRunner().invoke(app, ["view", str(folder)]).output
     with pytest.raises(EpisodeError, match="is still being recorded: end that first"):
         load_recordings([folder])
     writer._lines.close()  # as a kill does

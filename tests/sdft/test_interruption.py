@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM leave a checkpoint of the last finished step, and the resumed run ends as an unbroken one."""
 
+import json
 import os
 import signal
 import time
@@ -172,8 +173,9 @@ def test_of_a_training_that_was_killed_the_last_checkpoint_becomes_the_adapter(a
     process.kill()
     process.communicate(timeout=60)
     step = last_step(run)
-    result = CliRunner().invoke(app, ["train", "--export", str(run)])
+    result = CliRunner().invoke(app, ["train", "--export", str(run), "--json"])
     assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == {"adapter": str(run / "adapter"), "step": step}
     said = " ".join(result.output.split())
     assert f"Adapter of step {step}: {run / 'adapter'}" in said
     assert "own command with --resume resumes from there" in said

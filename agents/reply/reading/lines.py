@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from selfsurf.agents.reply.kinds import KEYS
@@ -28,7 +29,7 @@ _PARAMETER = re.compile(
 )
 
 _OWNER = r"(?:(?:await|browser|page|env|self|computer|actions?|functions?|tools?)[. ]){0,2}"
-_CALL = re.compile(rf"(?<![\w'\"])({_OWNER})({_ANY})\(", re.IGNORECASE)
+_CALL = re.compile(rf"(?<![\w'\"])({_OWNER})({_ANY})(?:\.call)?\(", re.IGNORECASE)
 _ARGUMENTS = re.compile(
     r"(?:[^()\"'\n]|\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|\([^()\"'\n]{0,100}+\)){0,2000}+\)"
 )
@@ -40,6 +41,16 @@ _LINE_START = re.compile(
     r"(?:<(?:action|answer|tool_call)>)?[*`\"'“]*+"
 )
 _KEYWORD = re.compile(rf"(?:{_ANY})(?![\w'’])", re.IGNORECASE)
+_PROPOSAL = re.compile(
+    r"(?im)(?:^|(?<=[.!?:] ))[ \t*#`_\-•]*(?:(?:so|now|then|first|next|therefore)\b,? ){0,2}"
+    r"(?:(?:i|we)(?: will|['’]ll| am going to| are going to)|i['’]m going to|let me|let['’]s)"
+    r"(?: now| first| next| then| just)? "
+    r"(click|hover|press|scroll)\b([^.!?\n]{1,80})(?=[.!]|$)"
+)
+_TAGGED = re.compile(
+    r"(?<=[^\n])```[ \t]*([^`\n]{2,2000})[ \t]*```|<(click|hover|press|scroll|navigate|finish)>([^<>]{1,500})</\2>",
+    re.IGNORECASE,
+)
 _SEPARATOR = re.compile(r"[*`\"'”]*[ \t]*[:=;]?[ \t*]*")
 _GROUPS = re.compile(r"(?:\[([^\[\]\n]{0,2000}+)\][\s;,.]*+){1,4}[`*\"']*")
 _GROUP = re.compile(r"\[([^\[\]\n]*+)\]")
@@ -95,10 +106,11 @@ def name_before(text: str, start: int) -> str | None:
 
 def functions(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Tool calls in tags: `<function=click><parameter=id>4</parameter></function>`; start, end and full dict."""
-    for found in _FUNCTION.finditer(text):
+    heads = list(_FUNCTION.finditer(text))
+    for found, following_head in zip_longest(heads, heads[1:]):
         name = action_name(found[1])
         following = text.find("</", found.end())
-        end = min(text.find("<function=", found.end()) % (len(text) + 1), found.end() + 10_000)
+        end = min(following_head.start() if following_head else len(text), found.end() + 10_000)
         given = {one[1].lower(): one[2].strip("\n") for one in _PARAMETER.finditer(text, found.end(), end)}
         if name is not None and (given or following >= 0):
             yield found.start(), end, arguments(name, given)
@@ -164,6 +176,22 @@ def keywords(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
             if read is not None:
                 yield begin + start, begin + len(line.rstrip()), read
         begin += len(line) + 1
+
+
+def sentences(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Sentences such as `I will click element 4.`; start, end and full dict."""
+    for found in _PROPOSAL.finditer(text):
+        read = _line(found[1], found[2], alone=False)
+        if read is not None:
+            yield found.start(), found.end(), read
+
+
+def tagged(text: str) -> Iterator[tuple[int, int, dict[str, Any] | str]]:
+    """Actions in a fence inside a line (`is ```click [4]```), or named by a tag, `<click>4</click>`."""
+    for found in _TAGGED.finditer(text):
+        read = phrase(found[1]) if found[1] else _line(found[2], f": {found[3].strip()}", alone=True)
+        if read is not None:
+            yield found.start(), found.end(), read
 
 
 def phrase(text: str) -> dict[str, Any] | str | None:

@@ -48,6 +48,9 @@ _SECOND = {"select": {"value": "options", "text": "options", "values": "options"
            "finish": {"text": "answer", "value": "answer", "message": "answer"}, "ask_user": {"text": "question"},
            "message": {"answer": "text", "response": "text"}}  # fmt: skip
 
+_ANSWERS = {"answer", *_SECOND["finish"], "response", "result"}
+"""Fields of a call that hold the answer of `finish`."""
+
 _NAMED = ("action", "action_type", "action_name", "next_action", "command", "operation", "type")
 """Fields that hold an action's name, or a whole action."""
 
@@ -107,7 +110,7 @@ def full_forms(data: dict[str, Any], *, cut: bool = False, depth: int = 0) -> It
     if depth < 5:
         nested = sorted(lowered.items(), key=lambda item: item[0] not in (*_NAMED, *_TOOLS))
         for key, value in nested:
-            if key in _PASSED_OVER:
+            if key in _PASSED_OVER or (isinstance(normal, dict) and key not in _HOLDERS):
                 continue
             for inner in value if isinstance(value, list) else [value]:
                 if isinstance(inner, dict) or (isinstance(value, list) and key in _HOLDERS):
@@ -125,10 +128,16 @@ def item_forms(item: Any, *, cut: bool = False, depth: int = 0) -> Iterator[dict
 
 def action_list(data: dict[str, Any], *, depth: int = 0) -> list[Any] | None:
     """Return the actions that an object lists, `{"actions":[...]}`, wrapped in a call or not; None if it lists none."""
-    for name, value in _read(data)[0].items():
+    lowered, normal = _read(data)
+    for name, value in lowered.items():
         if isinstance(value, list) and name in _LISTS:
             return value
-        if isinstance(value, dict) and depth < 5 and name in (*_LISTS, *_NAMED, *_TOOLS, *_ARGUMENTS):
+        if (
+            isinstance(value, dict)
+            and not isinstance(normal, dict)
+            and depth < 5
+            and name in (*_LISTS, *_NAMED, *_TOOLS, *_ARGUMENTS)
+        ):
             found = action_list(value, depth=depth + 1)
             if found is not None:
                 return found
@@ -216,7 +225,10 @@ def _unwrapped(name: str, given: dict[str, Any]) -> dict[str, Any]:
             opened = load(value)
             value = value if opened is None else opened
         if isinstance(value, dict):
-            return {**rest, **{str(key).strip().lower(): item for key, item in value.items()}}
+            inner = {str(key).strip().lower(): item for key, item in value.items()}
+            if name == "finish" and inner.keys() - REASONS and not _ANSWERS & inner.keys():
+                return {**rest, "answer": value}
+            return {**rest, **inner}
         if isinstance(value, list):
             return {**positional(name, value), **rest}
         if isinstance(value, (str, int)):
@@ -268,15 +280,11 @@ def _convert(result: dict[str, Any]) -> None:
 
 
 def _answer_text(answer: Any) -> str:
-    """An answer that is not a text, as text: empty, the only value of an object, a list of values, else JSON."""
-    if isinstance(answer, dict) and len(answer) == 1:
-        answer = next(iter(answer.values()))
+    """An answer as text: objects and lists as compact JSON."""
     if answer is None or isinstance(answer, str):
         return answer or ""
-    if isinstance(answer, list) and all(isinstance(item, (str, int, float)) for item in answer):
-        return ", ".join(str(_as_text(item)) for item in answer)
     plain = _as_text(answer)
-    return plain if isinstance(plain, str) else json.dumps(answer, ensure_ascii=False)
+    return plain if isinstance(plain, str) else json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 
 
 def _as_text(value: Any) -> Any:
@@ -298,10 +306,8 @@ def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
             continue  # the type of something else
         if name == "finish" != key and not alone:
             continue  # a field of something else, such as `"done": true`
-        if isinstance(value, dict) and any(inner in MAIN or inner in BARE for inner in value if inner != "text"):
+        if isinstance(value, dict) and (key == "type" or key != name) and _is_action(value):
             continue  # the action is inside
-        if isinstance(value, dict) and any(action_name(str(value.get(each))) for each in (*_NAMED, *_TOOLS)):
-            continue
         order = 2 if name == "message" else int(key != name)
         if best is None or order < best[0]:
             best = order, key, name
@@ -313,9 +319,8 @@ def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
         value = {str(inner).strip().lower(): item for inner, item in value.items()}
     if isinstance(value, list) and len(value) > 1 and name in ("fill", "type", "select"):
         return positional(name, value)
-    if name == "finish" and isinstance(value, dict) and "answer" not in arguments(name, value):
-        facts = {inner: item for inner, item in value.items() if inner not in REASONS}
-        value = {"answer": facts or None, **value}
+    if name == "finish" and isinstance(lowered[key], dict):
+        value = _finish(lowered[key])
     full = expand({name: value, **{other: item for other, item in lowered.items() if other != key}})
     if full is None:
         return None
@@ -323,6 +328,33 @@ def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
     if name in ("new_tab", "wait", "infeasible") and full.get(MAIN[name]) is True:
         del full[MAIN[name]]
     return arguments(name, full)
+
+
+def _is_action(data: dict[str, Any]) -> bool:
+    """Whether an object is an action and nothing else: all its fields are the action's."""
+    try:
+        lowered, normal = _read(data)
+    except RecursionError:  # hundreds of levels
+        return False
+    if not isinstance(normal, dict):
+        return isinstance(normal, str) or any(isinstance(lowered.get(key), dict) for key in _HOLDERS)
+    fields = {info.alias or key for key, info in ACTION_TYPES[normal["action"]].model_fields.items()}
+    return all(
+        key in fields or key in REASONS or FIELD_ALIASES.get(key) in fields or key in (*_TOOLS, *_ARGUMENTS)
+        or action_name(key) == normal["action"]
+        for key in lowered
+    )  # fmt: skip
+
+
+def _finish(data: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `finish` in an object that may also be the answer itself."""
+    lowered = {str(key).strip().lower(): value for key, value in data.items()}
+    facts = lowered.keys() - REASONS
+    if facts == {"finish"}:
+        return {"answer": lowered["finish"]}
+    if not lowered or (facts == {"answer"} and not isinstance(lowered["answer"], (dict, list))):
+        return lowered
+    return {"answer": data}
 
 
 def _fits(name: str, rest: dict[str, Any]) -> bool:

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from selfsurf.agents.reply.reading.loose_json import Found, inside, objects
 from selfsurf.agents.reply.reading.raw_calls import with_json_calls
 
-_THOUGHTS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis|plan|memory|observation"
+_THOUGHTS = "think|thinking|thoughts?|reasoning|reflection|scratch_?pad|analysis|plan|memory|observation"
 _TAG = re.compile(
-    rf"(?i)<(/?)(?:{_THOUGHTS})(?:\s[^<>\n]{{0,80}})?>|\[(/?)THINK\]|◁(/?)think▷|<\|(?:begin|(end))_of_thought\|>"
+    rf"(?i)<\|?(/|end_(?:of_)?)?(?:(?:start|begin)_(?:of_)?|\w{{1,20}}:)?(?:{_THOUGHTS})(?:\s[^<>\n]{{0,80}})?\|?>"
+    rf"|\[(/?)THINK\]|◁(/?)think▷|<(?:\|channel|unused\d{{1,4}})>\s*(?:{_THOUGHTS})\b|(<channel\|>|<unused\d{{1,4}}>)"
 )
+"""Where thinking begins or, with a group, ends: in a tag of any namespace, or between the special tokens of a model."""
 _OTHER_SPEAKER = re.compile(
     r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*user|\[INST\]|<start_of_turn>\s*user|^(?:Human|User)\s*:",
     re.MULTILINE,
@@ -89,6 +91,12 @@ def without_thinking(text: str) -> tuple[str, bool]:
         cuts = [other.start() for other in _OTHER_SPEAKER.finditer(rest) if not inside(spans, other.start())]
         rest = rest[: cuts[0]] if cuts and rest[: cuts[0]].strip() else rest
     return rest, thinking or unfinished
+
+
+def after_thinking(text: str) -> str:
+    """The text behind the last mark that ends thinking."""
+    ends = [tag.end() for tag in _TAG.finditer(text) if any(tag.groups())]
+    return text[ends[-1] :] if ends else ""
 
 
 class Standing:

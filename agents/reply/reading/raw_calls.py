@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 from selfsurf.agents.reply.reading.loose_json import inside, objects
 
-_MARKS = ("<|", "<｜", "<arg_key>", "[CALL_ID]")
+_MARKS = ("<|", "<｜", "<arg_key>", "[TOOL_CALLS]")
 _NAME = r"(?:functions?\.)?([A-Za-z_][\w.-]{0,63})"
 _SEPARATOR = r"<[|｜]tool[_▁](?:sep|call[_▁]argument[_▁]begin)[|｜]>"
 _CALL = re.compile(
     rf"<[|｜]tool[_▁]call[_▁]begin[|｜]>\s*(?:function{_SEPARATOR})?{_NAME}(?::\d+)?\s*(?:{_SEPARATOR}\s*)?(?:```(?:json)?\s*)?"
-    rf"|\[TOOL_CALLS\]\s*{_NAME}\[CALL_ID\]\w+\s*(?:\[ARGS\])?\s*"
+    rf"|\[TOOL_CALLS\]\s*{_NAME}(?:\[CALL_ID\]\w+\s*)?(?:\[ARGS\]|(?=\{{))\s*"
 )
 _CALL_END = re.compile(r"<[|｜]|```|\[TOOL_CALLS\]")
 _PAIRS = re.compile(rf"<tool_call>\s*{_NAME}\s*(?:<tool_sep>\s*)?(?=<arg_key>)")

@@ -41,6 +41,9 @@ T = TypeVar("T")
 _LATE = ("no answer within", "did not answer for")
 """In the environment's own words for what is a timeout here."""
 
+_NO_PAGE = "The page could not be opened: the browser shows an error of its own. Navigate to another address."
+"""The outline where the browser shows its own page about a failed navigation."""
+
 
 class EnvironmentProvider(Provider):
     """A provider on an environment.
@@ -136,7 +139,7 @@ class EnvironmentProvider(Provider):
     async def observe(self, arguments: ObserveArguments) -> ObserveResult:
         """As `Provider.observe`."""
         seen = await self._look()
-        if arguments.find.strip():
+        if arguments.find.strip() and seen["dom"] != _NO_PAGE:
             env = await self._started()
             found = await self._guarded(env.core.find(arguments.find, AROUND, MOST))
             ids = {one.id for one in found}
@@ -239,7 +242,8 @@ class EnvironmentProvider(Provider):
 
     async def _look(self) -> Observation:
         env = await self._started()
-        return await self._guarded(env.core.witness())
+        seen = await self._guarded(env.core.witness())
+        return {**seen, "dom": _NO_PAGE} if seen["url"].startswith("chrome-error:") else seen
 
     async def _decided(self, instruction: str, seen: Observation | None = None) -> Any:
         decide = needed(self._decide)

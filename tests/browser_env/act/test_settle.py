@@ -173,3 +173,27 @@ def test_a_picture_that_never_comes_is_waited_for_once_and_shown(open_url, slow,
         assert "late" in obs["dom"]
     assert waits[0] < 1000
     assert waits[1] < 350
+
+
+LONG = "<p style='height:3000px'>long</p><p id=q></p><p id=end>end</p>"
+
+FOLLOWING = {
+    "a listener that draws in the next frame": "<script>onscroll = () => requestAnimationFrame(() => { q.textContent = 1234 })</script>",
+    "an observer": "<script>new IntersectionObserver(([one]) => { if (one.isIntersecting) q.textContent = 1234 }).observe(end)</script>",
+}  # fmt: skip
+
+
+def scrolled(open_page, page):
+    env, _ = open_page(LONG + page, options={"clock": "virtual"})
+    page_time = env.unwrapped.core.session.active.time
+    frames = page_time.frames
+    obs, *_ = env.step({"action": "scroll", "dy": 3000})
+    return obs["page_text"], page_time.frames - frames
+
+
+@pytest.mark.parametrize("kind", FOLLOWING)
+def test_what_follows_a_scroll_in_the_page_is_waited_for_a_frame_longer(open_page, kind):
+    _, plain = scrolled(open_page, "")
+    text, following = scrolled(open_page, FOLLOWING[kind])
+    assert "1234" in text
+    assert plain == 1 < following

@@ -78,6 +78,25 @@ def test_a_run_is_told_in_lines_a_summary_and_artifacts(tmp_path, monkeypatch, c
     assert oct((log.folder / "attempt.jsonl").stat().st_mode)[-3:] == "600"
 
 
+def test_what_a_caller_gave_up_is_no_failure(tmp_path, capsys):
+    log = FileLog("t-1", LogSettings(tmp_path))
+    for number, ended in enumerate(("success", "cancelled", "cancelled")):
+        log.started(attempt(number))
+        if ended == "success":
+            log.succeeded(attempt(number), 1.0)
+        else:
+            log.failed(attempt(number), 5.0, Failure("cancelled", "The caller gave it up.", False))
+    log.close("stopped")
+    assert log.flush(10)
+    line = list(read_lines(log.folder / "attempt.jsonl"))[-1]
+    assert (line["outcome"], line["reason"]) == ("cancelled", "The caller gave it up.")
+    summary = json.loads((log.folder / "summary.json").read_text())
+    assert (summary["attempts"], summary["failures"], summary["cancelled"], summary["errors"]) == (3, 0, 2, {})
+    provider = summary["providers"]["stagehand"]
+    assert (provider["successRate"], provider["failures"], provider["cancelled"]) == (1.0, 0, 2)
+    assert capsys.readouterr().err == ""
+
+
 def test_ids_that_look_like_keys_stay(tmp_path):
     trace, id = (uuid.UUID(int=number).hex.replace("0", "a7") for number in (0xA1B2C3D4E5F6, 0xF6E5D4C3B2A1))
     log = FileLog(trace, LogSettings(tmp_path))

@@ -237,7 +237,7 @@ def test_anything_raised_is_a_failure_and_a_cancelled_call_ends_its_attempt(log,
 
     asyncio.run(play())
     assert log.told[-1] == "failure a observe"
-    assert "cancelled" in log.events[-1][2][1].message
+    assert log.events[-1][2][1] == Failure("cancelled", "The call was cancelled by its caller.", retryable=False)
 
 
 def test_only_what_the_log_keeps_is_collected(log, scripted):

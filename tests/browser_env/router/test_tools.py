@@ -5,6 +5,7 @@ import base64
 import io
 import json
 import sys
+from functools import partial
 from importlib.metadata import version
 
 import pytest
@@ -14,14 +15,18 @@ from pydantic import BaseModel
 from selfsurf.browser_env import Safety
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import Router
-from selfsurf.browser_env.router.tools import call_tool, functions, openai_tools
-from tests.processes import crowd
+from selfsurf.browser_env.router.tools import ToolError, call_tool, functions, openai_tools, parsed
+from tests.processes import crowd, until
 
 PAGE = (
     "data:text/html,<title>Shop</title><h1>Shop</h1><label>Name <input></label>"
     "<button onclick=\"document.title='pressed'\">Go</button>"
 )
 NAMES = ["navigate", "act", "extract", "observe", "screenshot"]
+ON_PAGE = (
+    "click, fill, type, press, select, hover, scroll, drag, upload, navigate, back, forward, reload, new_tab, close_tab, "
+    "focus_tab, wait"
+)
 
 
 class Heading(BaseModel):
@@ -75,6 +80,57 @@ def test_openai_takes_their_schemas():
     assert tools[2]["function"]["parameters"]["required"] == ["instruction", "schema"]
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("extract", {"instruction": "the price"}, "browser.extract: schema: Field required."),
+        (
+            "extract",
+            {"instruction": "x", "schema": {"type": "object", "properties": {"a": {}}}, "model": "x"},
+            "browser.extract: model: Extra inputs are not permitted.",
+        ),
+        ("navigate", {"url": "x", "model": "x"}, "browser.navigate: model: Extra inputs are not permitted."),
+        ("act", {"action": {"action": "dance"}}, f"browser.act: Unknown action 'dance'; the actions are {ON_PAGE}."),
+        ("act", {"action": {"action": "finsh"}}, f"browser.act: Unknown action 'finsh'; the actions are {ON_PAGE}."),
+        ("act", {"action": {"colour": 1}}, f"browser.act: The JSON names no action: {{'colour': 1}}; the actions are {ON_PAGE}."),
+        ("act", {}, "browser.act: give either instruction or action."),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_call_is_told_in_the_tools_own_words(name, arguments, message):
+    with pytest.raises(ToolError) as told:
+        parsed(name, arguments)
+    assert str(told.value) == message
+
+
+def test_schemas_bound_numbers_in_the_words_of_json_schema():
+    def keys(schema):
+        if isinstance(schema, dict):
+            yield from schema
+        for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+            yield from keys(part)
+
+    tools = openai_tools()
+    assert not {"ge", "gt", "le", "lt"} & set(keys(tools))
+    id = tools[1]["function"]["parameters"]["properties"]["action"]["properties"]["id"]
+    assert id["anyOf"][0] == {"type": "integer", "minimum": -(2**53), "maximum": 2**53}
+
+
+def test_after_a_failed_navigation_the_outline_says_that_there_is_no_page(loopback):
+    url = loopback(lambda request: b"<title>Shop</title><button>Go</button>").url
+    router = Router([PlaywrightProvider(safety=Safety(allowed=("127.0.0.1",)))])
+
+    async def play():
+        await call_tool(router, "navigate", {"url": url})
+        assert (await call_tool(router, "navigate", {"url": "http://127.0.0.1:1/"}))["error"]["type"] == "navigation"
+        for arguments in ({}, {"find": "Shop"}):
+            assert "The page could not be opened" in (await call_tool(router, "observe", arguments))["outline"]
+        assert (await call_tool(router, "act", {"action": {"action": "back"}}))["title"] == "Shop"
+        assert '"Go"' in (await call_tool(router, "observe", {}))["outline"]
+        await router.close()
+
+    asyncio.run(play())
+
+
 def test_an_mcp_client_lists_and_calls_them(tmp_path):
     mcp = pytest.importorskip("mcp")
     stdio = pytest.importorskip("mcp.client.stdio")
@@ -97,13 +153,21 @@ def test_an_mcp_client_lists_and_calls_them(tmp_path):
             refused = await client.call_tool("browser.act", {"action": {"action": "click", "id": 99}})
             assert refused.is_error
             assert json.loads(refused.content[0].text)["error"]["type"] == "not_found"
+            waiting = {"action": {"action": "wait", "ms": 50_000}}
+            call = asyncio.ensure_future(client.call_tool("browser.act", waiting))
+            (lines,) = tmp_path.rglob("attempt.jsonl")
+            begun = partial(until, lambda: lines.read_text().count('"outcome": "start"') == 6, 10 * crowd())
+            assert await asyncio.to_thread(begun)
+            call.cancel()
+            assert not (await client.call_tool("browser.observe", {})).is_error
 
-    asyncio.run(asyncio.wait_for(play(), 60))
+    asyncio.run(asyncio.wait_for(play(), 60 * crowd()))
     (attempts,) = tmp_path.rglob("attempt.jsonl")
     lines = [json.loads(line) for line in attempts.read_text().splitlines()]
     ended = [line["outcome"] for line in lines if line["outcome"] != "start"]
-    assert ended == ["success"] * 4 + ["failure"]
-    assert json.loads((attempts.parent / "summary.json").read_text())["decision"] == "stopped"
+    assert ended == [*["success"] * 4, "failure", "cancelled", "success"]
+    summary = json.loads((attempts.parent / "summary.json").read_text())
+    assert (summary["decision"], summary["failures"], summary["cancelled"]) == ("stopped", 1, 1)
 
 
 @pytest.mark.parametrize("allowed", [False, True])

@@ -256,3 +256,59 @@ def test_frames_of_another_origin_are_looked_into(open_page, by_name):
     obs, *_ = env.step({"action": "fill", "id": by_name(obs, "i")["id"], "text": "123"})
     assert "(payment)" in obs["last_error"]
     assert by_name(obs, "i")["value"] == ""
+
+
+DIALOG = """<button onclick="if (confirm('Pay $50 now?')) document.title = 'paid'">Go on</button>
+    <button onclick="if (confirm('Leave the tour?')) document.title = 'left'">Tour</button>
+    <button onclick="if (confirm('Delete it? This cannot be undone.')) document.title = 'deleted'">Delete account</button>"""
+
+
+def test_a_dialog_of_a_script_is_asked_about_by_its_text(asked, by_name):
+    env, obs, questions = asked(False, DIALOG)
+    obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Go on")["id"]})
+    assert "did not allow this action (purchase)" in obs["last_error"]
+    assert "Pay $50 now?" in info["risk"]["why"]
+    assert [one[:3] for one in questions] == [("click", "Go on", "purchase")]
+    assert obs["title"] == "index"
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Tour")["id"]})
+    assert (obs["title"], len(questions)) == ("left", 1)
+
+
+def test_an_agreed_dialog_is_accepted_and_is_not_asked_about_twice(asked, by_name):
+    env, obs, questions = asked(True, DIALOG)
+    obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Go on")["id"]})
+    assert (obs["title"], info["risk"]["confirmed"], len(questions)) == ("paid", "by the user", 1)
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Delete account")["id"]})
+    assert (obs["title"], len(questions)) == ("deleted", 2)
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Go on")["id"]})
+    assert len(questions) == 3  # agreement is for one action
+
+
+def test_a_risky_dialog_is_accepted_where_nobody_is_to_be_asked(open_page, by_name):
+    env, obs = open_page(DIALOG)
+    obs, *_, info = env.step({"action": "click", "id": by_name(obs, "Go on")["id"]})
+    assert (obs["title"], info["risk"]["kind"], info["risk"]["confirmed"]) == ("paid", "purchase", "automatically")
+
+
+CARD = """<label>Card number <input id=n></label><label>Expiry <input></label>"""
+
+
+@pytest.mark.parametrize(
+    ("html", "button", "filled", "count"),
+    [
+        (f"<form onsubmit='return false'>{CARD}<button>Submit</button></form>", "Submit", "4111", 1),
+        (f"{CARD}<button>Continue</button>", "Continue", "4111", 1),
+        (f"<form>{CARD}<button type=button>Continue</button></form>", "Continue", "4111", 1),
+        (f"{CARD}<button>Continue</button>", "Continue", "", 0),
+        ("<label>Library card <input id=n></label><button>Continue</button>", "Continue", "4111", 0),
+        (f"{CARD}<div role=dialog aria-label=Cookies>We use cookies <button>OK</button></div>", "OK", "4111", 0),
+        ("<button title='Buy now'>&rarr;</button><i id=n>", "→", "", 1),
+        ("<button aria-describedby=n>&rarr;</button><i id=n>Buy now</i>", "→", "", 1),
+        ("<button title='Next'>&rarr;</button><i id=n>", "→", "", 0),
+    ],
+)
+def test_filled_cards_and_titles_tell_what_a_button_does(asked, by_name, html, button, filled, count):
+    env, obs, questions = asked(False, html)
+    value(env, f"n.value = '{filled}'")
+    env.step({"action": "click", "id": by_name(obs, button)["id"]})
+    assert [kind for *_, kind, _ in questions] == ["purchase"] * count

@@ -14,6 +14,13 @@ BUTTONS = {
         | Comprar ahora | Pagar | Realizar pedido | Finalizar compra | Confirmar el pago | Tramitar pedido
         | Acquista ora | Paga ora | Conferma l'ordine | Effettua ordine | Prenota ora
         | Finalizar pedido | Comprar agora | Confirmar compra | Pagar agora | Encomendar
+        | Checkout and pay | Reserve and pay | Finish & pay | Get it now for $9.99 | Renew for $15 | Tip $3
+        | Check out with Apple Pay | Buy with Google Pay | Check out with PayPal | Authorize payment | Swipe to pay | Unlock for $2
+        | Order with obligation to pay | Gebot abgeben | Buchen & bezahlen | Für 9 € freischalten
+        | Commander avec obligation de paiement | Réserver et payer | Placer une enchère
+        | Reservar y pagar | Pedido con obligación de pago | Hacer una puja | Prenota e paga | Ordine con obbligo di pagamento | Fai un'offerta
+        | Reservar e pagar | Encomenda com obrigação de pagamento | Bestel met betaalverplichting | Reserveren en betalen | Bod plaatsen
+        | Вuy now | Рау now
         | Nu kopen | Bestelling plaatsen | Betalen | Koop nu | Nu betalen | 購入する | 立即购买""",
     "delete": """Delete | Delete account | Delete my account permanently | Delete 3 files | Yes, delete it | Empty trash | Close account
         | Cancel subscription | Cancel order | Deactivate account | Erase all data | Remove user | Discard draft | Move to trash | Delete “Q3 report”
@@ -44,6 +51,9 @@ HARMLESS_BUTTONS = """Delete filter | Remove tag | Clear | Clear search | Order 
     | Ajouter au panier | Annuler | Effacer la recherche | Commandes | Trier par date | Moyens de paiement | Ordenar por fecha | Cancelar | Añadir al carrito | Borrar filtros | Pedidos | Envíos | Métodos de pago
     | Ordina per data | Annulla | Aggiungi al carrello | Cancella filtri | I miei ordini | Metodi di pagamento | Adicionar ao carrinho | Meus pedidos | Limpar filtros
     | Annuleren | In winkelwagen | Bestellingen | Wis zoekopdracht | Filter verwijderen | Sorteren op datum | Order number 4711 | Delivery address | Buy me a coffee is a website
+    | Payer en plusieurs fois, comment ? | Microsoft will Spielefirma kaufen | Acheter ou louer : que choisir ? | Buy or rent? | Ways to pay
+    | Proceed to payment | Weiter zur Zahlung | Continuer vers le paiement | PayPal | Klarna | Apple Pay | Shop Pay
+    | Benefits and pay | Get $20 off | Rooms from $50 | Complete set $20 | Sans obligation de paiement
     | Delete key binding | Payment history | Send feedback settings | Pay per view explained"""  # fmt: skip
 
 PASSWORD_FORM = Surroundings(submits=True, fields=("text", "password"), submit="Sign in")
@@ -115,6 +125,13 @@ OTHERS = [
     (None, Click(id=1), "link", "Subscribe", Surroundings(href="/plans")),
     ("delete", Click(id=1), "link", "Delete", Surroundings(href="/items/3/delete")),
     ("purchase", Click(id=1), "link", "Buy now", Surroundings(href="")),
+    (None, Click(id=1), "link", "Boeken", Surroundings(href="/boeken")),
+    (None, Click(id=1), "link", "Buy", Surroundings(navigates=True)),
+    ("purchase", Click(id=1), "link", "Buy now", Surroundings(navigates=True)),
+    (None, Click(id=1), "link", "Buy a house with our seven tips", Surroundings()),
+    ("purchase", Click(id=1), "button", "→", Surroundings(title="Buy now")),
+    ("purchase", Click(id=1), "button", "Continue", Surroundings(filled=("cardNumber", "email"))),
+    (None, Click(id=1), "button", "Continue", Surroundings(filled=("email", "Library card"))),
     (None, Click(id=1), "link", "How to delete your account", Surroundings(href="/help")),
     (None, Click(id=1), "link", "So können Sie Ihr Konto löschen", Surroundings(href="/hilfe")),
     (None, Click(id=1), "tab", "Send", Surroundings()),

@@ -138,6 +138,97 @@ def test_requests_are_told_apart_by_their_bodies(make, loopback, tmp_path, name)
     assert said(env, "Other unknown") == '3 / 2 / 3 / failed / PUT {"a":2,"b":1} / failed / failed / 5'
 
 
+UPLOADS = """<title>uploads</title><pre id=said></pre><script>
+const ask = (url, body) => fetch(url, {method: 'POST', body}).then((r) => r.text(), () => 'failed');
+const wrap = (file) => { const made = new FormData(); made.append('n', 'v'); made.append('f', file); return made; };
+const tell = async (...requests) => {
+  document.title = 'asking';
+  const answers = [];
+  for (const [url, body] of requests) answers.push(await ask(url, body));
+  said.textContent = answers.join(' / '), document.title = 'told';
+};
+const file = () => document.querySelector('[type=file]').files[0];
+const bytes = (...all) => new Uint8Array(all);
+</script>
+<button onclick="tell(['/file', wrap(new File(['hello'], 'a.txt'))], ['/file', wrap(new File(['hello'], 'a.txt'))],
+  ['/blob', new Blob(['hello'])], ['/blob', new Blob(['hello'], {type: 'image/png'})],
+  ['/disk', wrap(file())], ['/disk', wrap(file())])">Known</button>
+<button onclick="tell(['/bytes', bytes(0, 1, 255, 254)], ['/bytes', bytes(0, 1, 255, 253)],
+  ['/bytes', new Blob([bytes(200)], {type: 'text/plain'})], ['/bytes', bytes(200, 201)])">Binary</button>
+<button onclick="tell(['/bytes', bytes(0, 1, 255, 252)], ['/bytes', bytes(210, 211)], ['/else', wrap(file())])"
+  >Unknown</button>
+<form action=/sent method=post enctype=multipart/form-data>
+<input type=file name=f aria-label=File><input name=n value=1><button>Send</button></form>"""
+
+
+@pytest.mark.parametrize("name", ["uploads.har", pytest.param("uploads.zip", marks=pytest.mark.slow)])
+def test_uploads_and_binary_bodies_are_replayed(make, loopback, by_name, tmp_path, name):
+    hits = []
+
+    def answer(request):
+        if request.command == "POST":
+            hits.append(request.path)
+            if request.path == "/sent":
+                return 303, {"location": f"/?{len(hits)}"}, b""
+            return f"{request.path} {len(hits)}".encode()
+        return UPLOADS.encode() + f"<p>page {len(hits)}".encode()
+
+    def play(env, obs):
+        env.step({"action": "upload", "id": by_name(obs, "File")["id"], "files": ["a.txt"]})
+        seen = [said(env, "Known"), said(env, "Binary")]
+        obs, *_ = env.step({"action": "click", "selector": "text=/^Send$/"})
+        return [*seen, obs["url"], obs["page_text"].rpartition("page")[2]]
+
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a.txt").write_bytes(b"on the disk")
+    safety = browser_env.Safety(upload_from=(tmp_path / "files",))
+    server = loopback(answer)
+    path = tmp_path / name
+    env, obs = make(server.url, SessionOptions(record_har=path), safety=safety)
+    lived = play(env, obs)
+    env.close()
+    server.stop()
+    assert lived[0] == "/file 1 / /file 2 / /blob 3 / /blob 4 / /disk 5 / /disk 6"
+    assert lived[1] == "/bytes 7 / /bytes 8 / /bytes 9 / /bytes 10"
+
+    env, obs = make(server.url, SessionOptions(replay_har=path), safety=safety)
+    assert play(env, obs) == lived
+    env.step({"action": "navigate", "url": server.url})
+    assert said(env, "Unknown") == "failed / failed / failed"
+
+
+CART = """<title>cart</title><pre id=said></pre><script>
+const get = (url, method) => fetch(url, {method}).then((r) => r.text());
+const tell = async () => {
+  document.title = 'asking';
+  const answers = [];
+  for (const [url, method] of [['/cart'], ['/add', 'POST'], ['/cart'], ['/add', 'POST'], ['/moved', 'POST']])
+    answers.push(await get(url, method));
+  said.textContent = answers.join(' / '), document.title = 'told';
+};
+</script><button onclick="tell()">Known</button>"""
+
+
+def test_a_fetch_that_is_redirected_gets_the_answer_after_it(make, loopback, tmp_path):
+    cart = []
+
+    def answer(request):
+        if request.command == "POST":
+            cart.append(1)
+            return 302 if request.path == "/moved" else 303, {"location": "/cart"}, b""
+        return f"{len(cart)} in the cart".encode() if request.path == "/cart" else CART.encode()
+
+    server = loopback(answer)
+    path = tmp_path / "cart.har"
+    env, _ = make(server.url, SessionOptions(record_har=path))
+    lived = said(env, "Known")
+    env.close()
+    server.stop()
+    assert lived == " / ".join(f"{number} in the cart" for number in (0, 1, 1, 2, 3))
+    env, _ = make(server.url, SessionOptions(replay_har=path))
+    assert said(env, "Known") == lived
+
+
 def said(env, button):
     """Press a button and return the answers that the page gets."""
     obs, *_ = env.step({"action": "click", "selector": f"text=/^{button}$/"})

@@ -290,6 +290,51 @@ def test_cookies_of_browsers_and_extensions_are_taken(make, loopback, written):
         )
 
 
+def test_a_list_of_cookies_is_a_storage_state(make, loopback, tmp_path):
+    url = loopback(lambda request: b"<script>document.title = document.cookie</script>").url
+    cookie = {"name": "a", "value": "1", "domain": "127.0.0.1", "path": "/", "hostOnly": True, "storeId": "0"}
+    (tmp_path / "cookies.json").write_text(json.dumps([cookie]))
+    for state in ([cookie], tmp_path / "cookies.json"):
+        assert make(url, SessionOptions(storage_state=state))[1]["title"] == "a=1"
+
+
+@pytest.mark.parametrize("key", ["https://shop.test", {"topLevelSite": "https://shop.test"}])
+def test_a_partitioned_cookie_is_taken_as_playwright_and_as_browsers_write_it(make, loopback, key):
+    url = loopback(lambda request: b"x").url
+    cookie = {
+        "name": "a", "value": "1", "domain": "bank.test", "path": "/", "secure": True, "sameSite": "None",
+        "partitionKey": key,
+    }  # fmt: skip
+    for session in (SessionOptions(storage_state=[cookie]), SessionOptions(cookies=[cookie])):
+        env, _ = make(url, session)
+        (kept,) = env.unwrapped.storage_state()["cookies"]
+        assert kept["partitionKey"] == "https://shop.test"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"path": None}, "has no path"),
+        ({"domain": ""}, "has no domain"),
+        ({"name": None}, "has no name"),
+        ({"value": 7}, "has a value that is no text"),
+        ({"expires": 4102444800000}, "has expires=4102444800000, which should be seconds since 1970, not milliseconds"),
+        ({"expires": "2100-01-01T00:00:00Z"}, "has expires='2100-01-01T00:00:00Z', which should be seconds since"),
+        ({"expirationDate": "4102444800"}, "has expirationDate='4102444800', which should be seconds since 1970"),
+        ({"partitionKey": "https://shop.test"}, "has a partitionKey, which needs secure=true"),
+        ({"partitionKey": 3, "secure": True}, "has a partitionKey, which should be a site"),
+    ],
+)
+def test_a_wrong_cookie_and_its_field_are_named(make, more, says):
+    good = {"name": "a", "value": "1", "domain": "127.0.0.1", "path": "/"}
+    cookies = [good, {**good, "name": "b", **more}]
+    named = re.escape(f"cookie 2 {says}" if "name" in more else f"cookie 2 ('b') {says}")
+    with pytest.raises(ValueError, match=f"SessionOptions: {named}"):
+        SessionOptions(cookies=cookies)
+    with pytest.raises(browser_env.EnvError, match=f"The storage state can't be used: {named}"):
+        make("about:blank", SessionOptions(storage_state={"cookies": cookies}))
+
+
 def test_storage_state_can_be_awaited_and_needs_a_session(loopback):
     url = loopback(lambda request: (200, {"set-cookie": "a=1"}, b"x")).url
 
