@@ -95,7 +95,7 @@ function internalsOf(el) {
   if (!internals.size) Promise.resolve().then(() => internals.clear());
   if (!internals.has(el)) {
     const answer = new Text();
-    dispatch(el, new MouseEvent(probe + '-internals', {...CLICK_PROBE, relatedTarget: answer}));
+    dispatch(el, new MouseEvent(probe + '-internals', {...PROBE_EVENT, relatedTarget: answer}));
     const told = answer.data ? Object.entries(JSON.parse(answer.data)) : null;
     internals.set(el, told && Object.fromEntries(told.map(([name, value]) => [name.replace(/^aria(.+)/, (_, rest) => 'aria-' + rest.toLowerCase()), value])));
   }

@@ -65,7 +65,7 @@ function reveals() {
   const hears = (el) => {
     const list = parentOf(el), count = deaf.get(list) || 0;
     if (count === MOST_DEAF) return false;
-    const answer = !dispatch(el, new Event(probe + '-hover', CLICK_PROBE));
+    const answer = answers(el, '-hover');
     if (!answer) deaf.set(list, count + 1);
     return answer;
   };
@@ -77,8 +77,8 @@ function reveals() {
     const isOwner = () => rules !== null && el.matches(rules.owners);
     if (!item && !isOwner()) return false;
     const first = el.querySelector(OWN_CONTROLS);
-    if (first ? isSeen(first) || Array.from(el.querySelectorAll(OWN_CONTROLS)).some(isSeen) : !item) return false;
+    if (first ? isSeen(first) || Array.from(el.querySelectorAll(OWN_CONTROLS)).some(isSeen) : role !== 'row') return false;
     const uncovers = ([owner, inside]) => el.matches(owner) && Array.from(el.querySelectorAll(inside)).some(isHidden);
-    return first !== null && isOwner() && rules.all.some(uncovers) || item && hears(el);
+    return first !== null && isOwner() && rules.all.some(uncovers) || role === 'row' && hears(el);
   };
 }
