@@ -109,7 +109,7 @@ function branchesWith(word, near, most, fields) {
 
   function lookInto(tree) {
     trees.push(tree);
-    const generates = hasGenerated(documentOf(tree) || tree);
+    const {generates} = sheetFacts(documentOf(tree) || tree);
     const walker = walkerOf(document, tree, 5);
     for (let node = walker.nextNode(); node && (!stopped || fields); node = walker.nextNode()) {
       if (typeOf(node) === 3) { read(node); continue; }

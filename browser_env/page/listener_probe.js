@@ -1,17 +1,18 @@
 // Answers the in-page script's events PROBE... in the page's main world, by cancelling them: does an element have listeners
-// for clicks, for what is dropped on it, for a kind of action that a page may answer late? PROBE-scroll: do listeners for
+// for clicks, for the pointer, for what is dropped on it, for a kind of action that a page may answer late? PROBE-scroll: do listeners for
 // scrolling, at it or around it, or observers of what comes into view follow when it is scrolled? PROBE-internals: what a
 // custom element's ElementInternals say is written into the text that the event is related to.
 ((listenersOf) => {
   const path = Event.prototype.composedPath, stop = Event.prototype.stopImmediatePropagation;
   const cancel = Event.prototype.preventDefault, apply = Reflect.apply;
+  const clicks = 'click mousedown mouseup pointerdown pointerup dblclick touchstart dragstart';
   const kinds = {
-    '': 'click mousedown mouseup pointerdown pointerup dblclick touchstart dragstart',
+    '': clicks,
+    '-pointer': clicks + ' mouseenter mouseover pointerenter pointerover',
     '-drop': 'drop dragover',
     '-enter': 'keydown keypress keyup submit change',
     '-button': 'click mousedown mouseup pointerdown pointerup submit',
     '-text': 'input keyup keydown keypress change',
-    '-hover': 'mouseenter mouseover pointerenter pointerover',
   };
   for (const kind in kinds) {
     const types = kinds[kind].split(' ');

@@ -52,7 +52,7 @@ function contentText(el, seen, style) {
 // What an element contributes to the name of its ancestor.
 function embeddedText(child, seen) {
   if (tagOf(child) === 'form') return ' ' + textOf(child) + ' ';
-  if (seen.elements.has(child)) return child.getClientRects().length ? ' ' : '';
+  if (seen.elements.has(child)) return child.checkVisibility() ? ' ' : '';
   if (SKIP.has(child.tagName) || child.getAttribute('aria-hidden') === 'true' && !seen.whole) return '';
   const tag = child.localName;
   if (tag === 'br' || tag === 'wbr') return ' ';
@@ -62,7 +62,7 @@ function embeddedText(child, seen) {
   if (!seen.whole && (style.display === 'none' || (style.visibility !== 'visible' && !child.childElementCount))) return '';
   const role = roleOf(child);
   if (WIDGETS_IN_NAMES.has(role)) return ' ' + (role === 'menu' ? '' : role === 'listbox' ? chosenIn(child) ?? '' : valueOf(child, role) || child.placeholder || '') + ' ';
-  const label = semantic(child, 'aria-label');
+  const label = semantic(child, 'aria-label', tag);
   if (label && label.trim()) return ' ' + label + ' ';
   if (role === 'generic' && tag === 'img') return '';
   if (tag === 'img' || tag === 'area') { const alt = child.getAttribute('alt') ?? child.title; return alt ? ' ' + alt + ' ' : ''; }
@@ -163,7 +163,8 @@ function delegateOf(host) {
 
 // The name that is given to the custom element for which a field acts.
 function hostName(el) {
-  for (let host = treeOf(el).host; host && delegateOf(host) === el; host = treeOf(host).host) {
+  for (let tree = treeOf(el); tree !== document && tree.host && delegateOf(tree.host) === el; tree = treeOf(tree.host)) {
+    const {host} = tree;
     const name = nameByReference(host) || squeeze(semantic(host, 'aria-label') || '') || labelText(host);
     if (name) return name;
   }
@@ -198,9 +199,9 @@ function nameByReference(el) {
 function ownName(el, role, interactive) {
   const referred = nameByReference(el);
   if (referred) return referred;
-  const label = semantic(el, 'aria-label');
-  if (label && label.trim()) return squeeze(label);
   const tag = el.localName;
+  const label = semantic(el, 'aria-label', tag);
+  if (label && label.trim()) return squeeze(label);
   if (tag === 'input' && (el.type === 'submit' || el.type === 'reset' || el.type === 'button')) {
     if (el.value) return squeeze(el.value);
     const text = labelText(el);
@@ -252,7 +253,7 @@ function valueOf(el, role) {
   if (tag === 'select') return Array.from(el.selectedOptions, (o) => squeeze(o.label)).join(', ');
   if (tag === 'progress' || tag === 'meter') return String(el.value);
   if (el.isContentEditable && role === 'textbox') return keepsSpace(getComputedStyle(el)) ? el.innerText.replace(/\u200b/g, '').replace(/\n$/, '') : squeeze(el.innerText);
-  const said = semantic(el, 'aria-valuetext') || semantic(el, 'aria-valuenow');
+  const said = semantic(el, 'aria-valuetext', tag) || semantic(el, 'aria-valuenow', tag);
   if (said) return said;
   if (role === 'combobox') return chosenIn(el) ?? textBesideList(el);
   if (role === 'textbox' || role === 'searchbox') return squeeze(el.innerText ?? el.textContent);
@@ -261,7 +262,8 @@ function valueOf(el, role) {
 
 function statesOf(el, role, extra, focused) {
   const out = [];
-  const aria = (name) => semantic(el, 'aria-' + name);
+  const inner = internalsOf(el);
+  const aria = (name) => inner ? semantic(el, 'aria-' + name) : el.getAttribute('aria-' + name);
   const native = el.localName === 'input' && (el.type === 'checkbox' || el.type === 'radio');  // what it shows counts, not ARIA
   if (native ? el.checked : aria('checked') === 'true') out.push('checked');
   if (native ? el.indeterminate : aria('checked') === 'mixed') out.push('mixed');
@@ -271,7 +273,7 @@ function statesOf(el, role, extra, focused) {
   const open = aria('expanded');
   if (open === 'true' || (el.localName === 'summary' && el.parentElement?.open)) out.push('expanded');
   else if (open === 'false' || isBareFold(el) || (el.localName === 'summary' && el.parentElement?.open === false)) out.push('collapsed');
-  if (disabled(el) || aria('disabled') === 'true') out.push('disabled');
+  if (disabled(el) || inner && aria('disabled') === 'true') out.push('disabled');
   if (el.readOnly === true && (el.localName === 'textarea' || TEXT_TYPES.has(el.type) || VALUE_TYPES.has(el.type)) ||
       aria('readonly') === 'true') out.push('readonly');
   if (el.localName === 'input' && el.type === 'file') out.push('file');

@@ -123,7 +123,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     text += note;
   }
 
-  const isFree = covers(), revealsMore = reveals();
+  const isFree = covers();
 
   // Is it in view? And its state: `clipped` by something that does not scroll, `unclickable`, or `covered` and by what.
   function visibility(el, rect, at) {
@@ -506,13 +506,16 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
       return false;
     }
     if (isItem(el) && clicks(parentOf(el))) return true;
+    // An item that listens for nothing of the pointer costs one question.
+    const item = role === 'row' || role === 'listitem', stirred = item && stirs(el);
+    if (item && !stirred) probed.set(el, false);
     if (clicks(el)) {
       if (el.firstElementChild && isItem(el.firstElementChild)) return false;
       if (svgChild || tag === 'svg' || tag === 'canvas' || !el.firstElementChild) return true;
       if (el.querySelector('a[href], button, input, select, textarea, [onclick], [role=button], [role=link], [role=tab], [tabindex]')) return false;
       return !delegates(el);
     }
-    if (droppable && drops(el) || revealsMore(el, role)) return true;
+    if (droppable && drops(el) || (stirred || hovers !== null && (item || role === 'generic')) && revealsMore(el, hovers, stirred)) return true;
     if (hand) return style.cursor !== 'pointer' || !el.querySelector('a[href], button, input, select, textarea');
     return el.draggable && tag !== 'img' && tag !== 'a';
   }
@@ -521,8 +524,9 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   // says nothing of itself is only text.
   let cells = 0;
   function isCell(el, role) {
-    if (role !== 'gridcell' && role !== 'columnheader' && role !== 'rowheader' || !el.closest('[role=grid], [role=treegrid]')) return false;
-    return el.hasAttribute('tabindex') || CELL_SAYS.some((name) => el.hasAttribute(name)) && isHeard(el);
+    if (role !== 'gridcell' && role !== 'columnheader' && role !== 'rowheader') return false;
+    const focusable = el.hasAttribute('tabindex');
+    return (focusable || el.matches(CELL_SAYS)) && el.closest('[role=grid], [role=treegrid]') !== null && (focusable || isHeard(el));
   }
   function isHeard(el) {
     for (let node = el; node; node = parentAcross(node)) if (clicks(node)) return true;
@@ -607,7 +611,6 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     if (!DOC.documentElement(inner)) return;
     watch(inner);
     windows.push(DOC.defaultView(inner));
-    generates ||= hasGenerated(inner);
     const modal = topModal(inner);
     const {innerWidth: w, innerHeight: h} = DOC.defaultView(inner);
     const inside = {x, y, sx, sy, modal, frame: clip(inner.URL, limits.url), w, h, clip: [0, 0, w, h], absolute: null, hard: false};
@@ -644,10 +647,15 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     }
   }
 
+  let generates = false, hovers = null;  // of the documents walked so far; of this one
   function visitAll(doc, depth, at, inert) {
+    const around = hovers, sheets = sheetFacts(doc);
+    generates ||= sheets.generates;
+    hovers = sheets.hovers;
     for (const part of DOC.documentElement(doc)?.children || []) {
       if (!SKIP.has(part.tagName)) { visitSafely(part, depth, at, false, 'auto', inert, false); flush(depth); }
     }
+    hovers = around;
   }
 
   // Fields that the browser has refused since the last pass, and why.
@@ -662,7 +670,6 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     return out;
   }
 
-  let generates = hasGenerated(document);
   const droppable = DOC.querySelectorAll(document, '[draggable=true]').length > 0;
   const modal = topModal(document);
   visitAll(document, 0, {x: originX, y: originY, sx: originSX, sy: originSY, modal, frame: origin ? clip(DOC.URL(document), limits.url) : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
@@ -682,7 +689,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
 // Cursors that say that something can be clicked or taken hold of.
 const HANDS = /^(?:pointer|grab|grabbing|move|all-scroll|(?:col|row|[ns]?[ew]?|n[ew]s[we]|ns|ew)-resize)$/;
 const MOST_CELLS = 1000;  // of grids, that have ids
-const CELL_SAYS = ['aria-selected', 'aria-sort', 'data-date', 'data-day', 'data-time', 'data-value'];
+const CELL_SAYS = '[aria-selected], [aria-sort], [data-date], [data-day], [data-time], [data-value]';
 const OWN_CONTROLS = 'a[href]:not([href^="#"]), button, input:not([type=hidden]), select, textarea, [role=button], [role=link], [role=menuitem]';
 const PHRASING = new Set('abbr b bdi bdo cite code data dfn em font i kbd mark q s samp small span strong sub sup time u var wbr'.split(' '));
 const CONTROLS = ['button', 'input', 'select', 'textarea'];

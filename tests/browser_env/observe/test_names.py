@@ -215,6 +215,9 @@ ROWS = [
     "<style>.act {display: none} .row {&:hover .act {display: inline}}</style><div class=row>Ann <a href=x class=act>Delete</a></div>",
     r"<style>.hidden {display: none} @media (hover) {.group-hover\:block:is(:where(.group):hover *) {display: block}}</style><div class=group>Ann <button class='hidden group-hover:block'>Delete</button></div>",
     "<table><tr><th>Name<tr id=r><td>Ann<td id=c></table><script>r.onmouseenter = () => { c.innerHTML = '<button>Delete</button>'; }</script>",
+    "<ul><li id=r>Ann <b id=c></b></ul><script>r.addEventListener('mouseover', () => { c.innerHTML = '<button>Delete</button>'; });</script>",
+    "<div role=list><div role=listitem id=r>Ann</div></div><script>r.addEventListener('pointerenter', () => { r.innerHTML = 'Ann <a href=x>Delete</a>'; });</script>",
+    "<ul><li onmouseenter='this.lastChild.hidden = false'>Ann <button hidden>Delete</button></ul>",
 ]
 
 
@@ -234,6 +237,8 @@ def test_a_row_with_actions_under_the_pointer_can_be_hovered(open_page, page):
         "<style>ul ul {display: none} li:hover ul {display: block}</style><ul><li><a href=x>Products</a><ul><li><a href=y>One</a></ul></ul>",
         "<style>p {display: none} div:hover p {display: block}</style><div>Ann <p>words</p></div>",
         "<ul><li>Ann</ul><table><tr><td>Bob</table>",
+        "<div id=r>Ann</div><ul id=l><li>Bob</ul><script>r.onmouseenter = l.onmouseover = () => 0;</script>",
+        "<ul><li id=r><a href=x>Ann</a></ul><script>r.onmouseenter = () => 0;</script>",
     ],
 )
 def test_other_rules_for_the_pointer_give_no_ids(open_page, page):
