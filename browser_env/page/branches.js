@@ -109,12 +109,13 @@ function branchesWith(word, near, most, fields) {
 
   function lookInto(tree) {
     trees.push(tree);
-    const generates = hasGenerated(documentOf(tree) || tree);
+    const {generates} = sheetFacts(documentOf(tree) || tree);
     const walker = walkerOf(document, tree, 5);
     for (let node = walker.nextNode(); node && (!stopped || fields); node = walker.nextNode()) {
       if (typeOf(node) === 3) { read(node); continue; }
       const el = node, tag = tagOf(el), inner = rootOf(el);
       for (const {name, value} of attributesOf(el)) if (value.length >= word.length && isShown(el, name) && says(value)) { hit(el); break; }
+      if (tag.includes('-') && Object.values(internalsOf(el) || {}).some(says)) hit(el);
       const field = tag === 'input' || tag === 'textarea' || tag === 'select';
       if (field && (says(valueOf(el, '')) || fields)) keep(el);
       else if (fields && matchesOf(el, '[role], [contenteditable], [aria-valuenow], [aria-valuetext], progress, meter')) keep(el);
@@ -138,7 +139,7 @@ function branchesWith(word, near, most, fields) {
     const all = (selector) => Array.from(typeOf(tree) === 9 ? DOC.querySelectorAll(tree, selector) : tree.querySelectorAll(selector));
     for (const label of all('label')) {
       const control = label.control;
-      if (control && isBefore(control) && holds(label)) keep(control);
+      if (control && isBefore(control) && holds(label)) keep(delegateOf(control) || control);
       if (control && sought.has(control)) keep(label);
     }
     for (const el of all('[aria-labelledby], [aria-describedby], [aria-owns]').filter(isBefore)) {
