@@ -5,7 +5,7 @@ const describe = (el) => {
   const name = (mark, text) => /^[\w-]{1,40}$/.test(text) ? mark + text : '';
   return name('', el.localName) + name('#', el.id) + name('.', String(el.className?.baseVal ?? el.className).trim().split(/\s+/)[0]);
 };
-const ariaOf = (el, name) => el.getAttribute('aria-' + name) === 'true';
+const ariaOf = (el, name) => semantic(el, 'aria-' + name) === 'true';
 const disabled = (el) => el.matches(':disabled') || el.closest('[aria-disabled=true]') !== null;
 
 // Why the element can't be used now, or null.

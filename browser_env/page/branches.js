@@ -108,7 +108,7 @@ function branches({text, near, most, fields}) {
 
   function readTree(tree) {
     const before = plain, doc = documentOf(tree) || tree;
-    const {innerWidth, innerHeight} = DOC.defaultView(doc), generates = hasGenerated(doc);
+    const {innerWidth, innerHeight} = DOC.defaultView(doc), {generates} = sheetFacts(doc);
     const isInView = (el) => {
       if (tagOf(el) === 'form' || isForeign(el)) return false;
       const {top, bottom, left, right} = boxOf(el);
@@ -145,6 +145,7 @@ function branches({text, near, most, fields}) {
   function readElement(el) {
     for (const {name, value} of attributesOf(el)) if (SPOKEN.has(name)) read(el, value);
     if (/^(?:input|textarea|select)$/.test(tagOf(el))) read(el, valueOf(el, ''));
+    if (tagOf(el).includes('-')) for (const said of Object.values(internalsOf(el) || {})) read(el, said);
     if (fields && matchesOf(el, FIELD)) mark(el, sought);
     if ((attributeOf(el, 'class') || attributeOf(el, 'id')) && isBare(el)) { read(el, iconText(el)); read(el, markupWords(el)); }
     if (own.inElement(el)) hit(el);
@@ -165,7 +166,8 @@ function branches({text, near, most, fields}) {
   function hitReferring(tree) {
     const all = (selector) => Array.from(typeOf(tree) === 9 ? DOC.querySelectorAll(tree, selector) : tree.querySelectorAll(selector));
     for (const label of all('label')) {
-      if (holders.has(label)) hit(label.control); else if (label.control && holders.has(label.control)) hit(label);
+      const control = label.control && delegateOf(label.control) || label.control;
+      if (holders.has(label)) hit(control); else if (control && holders.has(control)) hit(label);
     }
     for (const el of all(REFERENCES.map((name) => `[${name}]`).join())) {
       for (const referred of REFERENCES.map((name) => byIdRef(el, name))) {

@@ -149,10 +149,10 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     return [true, over ? ['covered', 'by ' + called(over)] : ['covered']];
   }
 
-  function addElement(el, role, depth, rect, at, name, value, source) {
+  function addElement(el, role, depth, rect, at, name, value, source, isDrawn = true) {
     const id = idOf(el);
     if (stamp) el.setAttribute('data-agent-id', String(id));
-    const [shown, why] = visibility(source || el, rect, at);
+    const [shown, why] = isDrawn ? visibility(source || el, rect, at) : [distanceOf(rect, at) === 0, ['unclickable']];
     const label = labelsIn(el);
     const options = optionsOf(el).map((o) => clip(label(o), LONGEST_LABEL));
     written += name.length + Math.min(value.length, 1000);
@@ -344,6 +344,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
       else addElement(el, shownRole, depth, rect, at, name, value, source);
       if (tag === 'select' || el.list) { optionLines(el, depth + 1, at); return 0; }
       if (tag === 'textarea' || tag === 'input') return 0;
+      if (tag === 'canvas') inCanvas(el, depth + 1, at, rect, inert);
       if (tag === 'canvas' || tag === 'video' || tag === 'audio') return 0;
       scrollLine(el, style, depth + 1, at, rect);
       walk(el, depth + 1, clipped, quiet || role === 'textbox' || value !== '' && name !== '' || saysAll(whole, el, role, source), style.cursor, inert, near, keepsSpace(style));
@@ -384,15 +385,19 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
       // One that lets clicks through is an effect drawn over the page, unless it has a name.
       const name = squeeze(el.getAttribute('aria-label') || el.title);
       if (visible && boxed && (name || style.pointerEvents !== 'none')) lines.push([depth, 'canvas' + (name ? ' ' + quoted(clip(name, 100)) : ''), -1, distanceOf(rect, at)]);
+      if (visible && boxed) inCanvas(el, depth + 1, at, rect, inert);
       return 0;
     }
     scrollLine(el, style, depth, at, rect);
     const mute = !visible && !el.childElementCount;
-    const said = tag === 'label' && el.control && standsItself(el.control) && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
+    const apart = !inline && !block && !contents && text !== '' && el.closest('label') !== null;  // as in the name
+    if (apart) text += ' ';
+    const speaker = tag === 'label' && el.control && (delegateOf(el.control) || el.control);
+    const said = speaker && standsItself(speaker) && nameOf(speaker, roleOf(speaker), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
     if (tag === 'br') words.push('\n');
     if (!mute) walkText(el, depth, clipped, quiet || said, visible, style, inert, near);
     else if (text) text += ' ';
-    if (block) { flush(depth); words.push('\n'); } else if (tag === 'br') text += ' ';
+    if (block) { flush(depth); words.push('\n'); } else if (tag === 'br' || apart) text += ' ';
     return 0;
   }
 
@@ -434,7 +439,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   // Is a label's control an element of its own? An output says its text, and what is not drawn is stood for by its label.
   function standsItself(control) {
     if (getComputedStyle(control).visibility !== 'visible') return false;
-    if (control.localName.includes('-')) return sized(control);
+    if (control.localName.includes('-')) return sized(control) && (control.tabIndex >= 0 || INTERACTIVE_ROLES.has(roleOf(control)) || clicks(control));
     if (!control.matches('button, input:not([type=hidden]), select, textarea')) return false;
     return sized(control) || control.getClientRects().length > 0 && ['checkbox', 'radio', 'file'].includes(control.type);
   }
@@ -444,6 +449,14 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     for (const area of map ? map.querySelectorAll('area[href]') : []) {
       flush(depth);
       if (!inert) addElement(area, roleOf(area), depth, boxOf(area), at, clip(nameOf(area, 'link', true), 300), '', null);
+    }
+  }
+
+  // The controls in a canvas are not drawn, but take keys.
+  function inCanvas(canvas, depth, at, rect, inert) {
+    for (const el of inert ? [] : canvas.querySelectorAll(OWN_CONTROLS + ', [tabindex]')) {
+      const role = roleOf(el);
+      addElement(el, role, depth, rect, at, clip(nameOf(el, role, true), 300), valueOf(el, role), null, false);
     }
   }
 
@@ -488,6 +501,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     if ((tag === 'audio' || tag === 'video') && el.controls) return true;
     const tabindex = el.hasAttribute('tabindex');
     if (tabindex && el.tabIndex >= 0) return !el.shadowRoot?.delegatesFocus;
+    if (isCell(el, role) && cells++ < MOST_CELLS) return true;
     if (tag === 'body' && DOC.designMode(el.ownerDocument) === 'on') return true;
     if (tag === 'body' || tag === 'html' || tag === 'label') return false;
     if (style.pointerEvents === 'none') {
@@ -495,15 +509,31 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
       return false;
     }
     if (isItem(el) && clicks(parentOf(el))) return true;
+    // An item that listens for nothing of the pointer costs one question.
+    const item = role === 'row' || role === 'listitem', stirred = item && stirs(el);
+    if (item && !stirred) probed.set(el, false);
     if (clicks(el)) {
       if (el.firstElementChild && isItem(el.firstElementChild)) return false;
       if (svgChild || tag === 'svg' || tag === 'canvas' || !el.firstElementChild) return true;
       if (el.querySelector('a[href], button, input, select, textarea, [onclick], [role=button], [role=link], [role=tab], [tabindex]')) return false;
       return !delegates(el);
     }
-    if (droppable && drops(el)) return true;
+    if (droppable && drops(el) || (stirred || hovers !== null && (item || role === 'generic')) && revealsMore(el, hovers, stirred)) return true;
     if (hand) return style.cursor !== 'pointer' || !el.querySelector('a[href], button, input, select, textarea');
     return el.draggable && tag !== 'img' && tag !== 'a';
+  }
+
+  // Is it a cell or header of a grid that can be focused, or that says which it is to what listens around it? A cell that
+  // says nothing of itself is only text.
+  let cells = 0;
+  function isCell(el, role) {
+    if (role !== 'gridcell' && role !== 'columnheader' && role !== 'rowheader') return false;
+    const focusable = el.hasAttribute('tabindex');
+    return (focusable || el.matches(CELL_SAYS)) && el.closest('[role=grid], [role=treegrid]') !== null && (focusable || isHeard(el));
+  }
+  function isHeard(el) {
+    for (let node = el; node; node = parentAcross(node)) if (clicks(node)) return true;
+    return clicks(documentOf(el));
   }
 
   // Lists listen on behalf of their items, which are clicked or dragged, unless these contain controls of their own.
@@ -586,7 +616,6 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     if (!DOC.documentElement(inner)) return;
     watch(inner);
     windows.push(DOC.defaultView(inner));
-    generates ||= hasGenerated(inner);
     const modal = topModal(inner);
     const {innerWidth: w, innerHeight: h} = DOC.defaultView(inner);
     const inside = {x, y, sx, sy, modal, frame: clip(inner.URL, limits.url), w, h, clip: [0, 0, w, h], absolute: null, hard: false};
@@ -623,10 +652,15 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     }
   }
 
+  let generates = false, hovers = null;  // of the documents walked so far; of this one
   function visitAll(doc, depth, at, inert) {
+    const around = hovers, sheets = sheetFacts(doc);
+    generates ||= sheets.generates;
+    hovers = sheets.hovers;
     for (const part of DOC.documentElement(doc)?.children || []) {
       if (!SKIP.has(part.tagName)) { visitSafely(part, depth, at, false, 'auto', inert, false); flush(depth); }
     }
+    hovers = around;
   }
 
   // Fields that the browser has refused since the last pass, and why.
@@ -634,14 +668,13 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     const out = [];
     for (const win of windows) {
       for (const field of win.refusedFields?.splice(0) || []) {
-        const role = roleOf(field);
-        if (out.length < 5 && field.validationMessage) out.push(`${role} ${quoted(clip(nameOf(field, role, true), 80))}: ${field.validationMessage}${field.title && field.validity.patternMismatch && !field.validationMessage.includes(field.title) ? ' ' + field.title : ''}`);
+        const role = roleOf(field), message = field.validationMessage || internalsOf(field)?.validationMessage;
+        if (out.length < 5 && message) out.push(`${role} ${quoted(clip(nameOf(field, role, true), 80))}: ${message}${field.title && field.validity?.patternMismatch && !message.includes(field.title) ? ' ' + field.title : ''}`);
       }
     }
     return out;
   }
 
-  let generates = hasGenerated(document);
   const droppable = DOC.querySelectorAll(document, '[draggable=true]').length > 0;
   const modal = topModal(document);
   visitAll(document, 0, {x: originX, y: originY, sx: originSX, sy: originSY, modal, frame: origin ? clip(DOC.URL(document), limits.url) : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
@@ -658,26 +691,11 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   };
 }
 
-// Does a style sheet of the page generate text? Asked again when there are more rules.
-const TELLING = /[\p{L}\p{N}\p{Sc}*\u201c\u201d]/u;
-const generating = new WeakMap();
-function hasGenerated(doc) {
-  const sheets = [...DOC.styleSheets(doc), ...DOC.adoptedStyleSheets(doc)];
-  let rules = 0;
-  try {
-    for (const sheet of sheets) rules += 1 + sheet.cssRules.length;
-  } catch { return true; }  // one of another origin
-  const [before, found] = generating.get(doc) || [0, false];
-  if (before === rules) return found;
-  const generates = sheets.some((sheet) => generatesIn(sheet.cssRules));
-  generating.set(doc, [rules, generates]);
-  return generates;
-}
-const generatesIn = (rules) => Array.from(rules).some((rule) => /::?(before|after)/.test(rule.selectorText || '') && /["(]/.test(rule.style?.content || '') ||
-  rule.cssRules && generatesIn(rule.cssRules) || rule.styleSheet && generatesIn(rule.styleSheet.cssRules));
-
 // Cursors that say that something can be clicked or taken hold of.
 const HANDS = /^(?:pointer|grab|grabbing|move|all-scroll|(?:col|row|[ns]?[ew]?|n[ew]s[we]|ns|ew)-resize)$/;
+const MOST_CELLS = 1000;  // of grids, that have ids
+const CELL_SAYS = '[aria-selected], [aria-sort], [data-date], [data-day], [data-time], [data-value]';
+const OWN_CONTROLS = 'a[href]:not([href^="#"]), button, input:not([type=hidden]), select, textarea, [role=button], [role=link], [role=menuitem]';
 const PHRASING = new Set('abbr b bdi bdo cite code data dfn em font i kbd mark q s samp small span strong sub sup time u var wbr'.split(' '));
 const CONTROLS = ['button', 'input', 'select', 'textarea'];
 const SEEN_CONTROLS = new Set(['a', 'area', ...CONTROLS]);

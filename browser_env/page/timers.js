@@ -83,7 +83,7 @@
   MessageChannel.prototype.constructor = MessageChannel;
   MessagePort.prototype.postMessage = new Proxy(MessagePort.prototype.postMessage, {apply(native, self, args) {
     const sent = apply(get, links, [self]);
-    if (sent) {
+    if (sent && !sent.closed) {
       const of = running ?? step;
       if (of !== sent.of) sent.count = 0;
       sent.of = of;
@@ -91,6 +91,15 @@
       if (isOfStep(of) && apply(handlerOf, sent.to, [])) pending[sent.key] = true;
       apply(ignore, sent.to, ['message', sent.last]);
       apply(listen, sent.to, ['message', sent.last]);  // behind the page's own
+    }
+    return apply(native, self, args);
+  }});
+
+  MessagePort.prototype.close = new Proxy(MessagePort.prototype.close, {apply(native, self, args) {
+    const sent = apply(get, links, [self]);
+    for (const way of sent ? [sent, apply(get, links, [sent.to])] : []) {
+      way.closed = true;
+      delete pending[way.key];
     }
     return apply(native, self, args);
   }});

@@ -127,7 +127,6 @@ OTHERS = {
     "tasks": "(function go() { c.textContent = Date.now(); scheduler.postTask(go, {delay: 50}) })()",
     "messages": "const {port1, port2} = new MessageChannel(); port1.onmessage = () => setTimeout(() => { c.textContent = Date.now(); port2.postMessage(0) }, 30); port2.postMessage(0)",
     "messages in a row": "const {port1, port2} = new MessageChannel(); port1.onmessage = () => port2.postMessage(0); port2.postMessage(0)",
-    "frames": "(function go() { c.textContent = Date.now(); requestAnimationFrame(go) })()",
     "transitions": "c.ontransitionend = c.ontransitioncancel = () => { c.style.opacity = c.style.opacity === '0.5' ? 1 : 0.5 }; c.style.cssText = 'opacity: 1; transition: opacity .25s'; setTimeout(c.ontransitionend, 100)",
 }
 
