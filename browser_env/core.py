@@ -103,7 +103,7 @@ class EnvCore(Reports):
                 self._leave()
                 raise
             except Exception as raised:
-                error = await self._explained(raised)
+                error = await self.explained(raised)
                 why, trace = reason(error), traceback_of(error)
                 self._log(f"Attempt {attempt + 1} to set up {self.task.id} failed: {why}\n{trace}")
                 if self.session is not None:
@@ -299,7 +299,7 @@ class EnvCore(Reports):
             self._leave()  # it is unknown how far the step got
             raise
         except Exception as error:
-            result = self._env_error(raw, await self._explained(error), start)
+            result = self._env_error(raw, await self.explained(error), start)
             await self._abandon()
         if result[2] or result[3]:
             self._ended = result
@@ -387,7 +387,7 @@ class EnvCore(Reports):
                 done = (well_formed(action.to_json()), "", "person")
                 return await self._outcome_of(self.session, since, hint_of(action), done, start, start)
         except Exception as error:
-            result = self._env_error(action, await self._explained(error), start)
+            result = self._env_error(action, await self.explained(error), start)
             await self._abandon()
             return result
 
@@ -398,7 +398,7 @@ class EnvCore(Reports):
             async with self._deadline(self.settings.step_timeout):
                 view = await self._observer.look(self.session)
         else:
-            view = await view_of(self.session, tab, self.settings.view, raw)
+            view = await view_of(self.session, tab, self.settings.view, raw, time.monotonic())
         last = self.observation
         seen = self._observation(self.session, view, last_action=last["last_action"] if last else "", last_error="")
         if last is not None and "screenshot" in last and "screenshot" not in seen:
@@ -466,7 +466,7 @@ class EnvCore(Reports):
     def _deadline(self, seconds: float) -> AbstractAsyncContextManager[asyncio.Timeout]:
         return deadline(seconds, self.settings.hang_timeout, lambda: self.session)
 
-    async def _explained(self, error: Exception) -> Exception:
+    async def explained(self, error: Exception) -> Exception:
         """Return what is behind an error: the end of the page, or of the browser, if it is that."""
         crashed = self.session is not None and self.session.active.crashed
         behind = await self._contexts.behind("Target crashed" if crashed else str(error))

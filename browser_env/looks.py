@@ -13,7 +13,7 @@ from selfsurf.browser_env.actions import Action, Finish, parse_action
 from selfsurf.browser_env.errors import ActionError, EnvError
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.observe.capture import Sought, View
-from selfsurf.browser_env.observe.find import NEAR, Found, find_in, suffices
+from selfsurf.browser_env.observe.find import SCALES, Found, find_in, suffices
 from selfsurf.browser_env.observe.marks import draw
 from selfsurf.browser_env.observe.observer import Observer
 from selfsurf.browser_env.observe.paged_scan import Scan, paged_scan
@@ -121,14 +121,16 @@ class Looks:
         return next((each["url"] for each in reversed(visited) if each["transitionType"] != "form_submit"), "")
 
     async def find(self, text: str, around: int, most: int) -> tuple[Found, ...]:
-        """Return the lines of the whole page that have a text (`browser_env.observe.find`)."""
+        """Return the first lines of the whole page that have a text (`browser_env.observe.find`)."""
         session = self.session
         if session is None or self.observation is None:
             raise EnvError("Call reset() before find().")
         async with deadline(self.settings.step_timeout, self.settings.hang_timeout, lambda: session):
-            for near in NEAR:
-                beside = None if near is None else near + around
-                view = await self._observer.whole(session, Sought(text.casefold(), beside, most, bool(self.vault)))
+            for scale in SCALES:
+                seek = None
+                if scale is not None:
+                    seek = Sought(text.casefold(), scale * (around + 4), scale * (4 * most + 20), bool(self.vault))
+                view = await self._observer.whole(session, seek)
                 _, dom = self.vault.mask_split(view.elements, view.dom)
                 found = find_in(dom, text, around=around, most=most)
                 if suffices(dom, text, around=around, most=most):

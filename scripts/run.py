@@ -402,7 +402,7 @@ class _Attempt(Watch):
         if not interrupted:
             self.environments.close()
         if self.log is not None and not left:
-            self.log.close(self.result.outcome, self.result.detail)
+            self.log.close(self.result.ending, self.result.detail)
         shutdown()  # a browser that is still starting belongs to no environment yet
         if self.kept is not None and not left:
             self.kept.clean()

@@ -337,6 +337,9 @@ def _summary_text(summary: dict[str, Any]) -> str:
     if "recorded" in summary:
         one = summary["recorded"]
         text += f" (does {one['right']} of {one['of']} {'held-out ' * one['held_out']}recorded actions)"
+    if "distilled" in summary:
+        share = f"{summary['distilled']:.0%} of the rows with a recorded action"
+        text += f", {share} learned from the teacher, the others from the action"
     if "evaluation" not in summary:
         return text
     found = summary["evaluation"]

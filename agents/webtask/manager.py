@@ -12,13 +12,16 @@ from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policy import Policy
 from selfsurf.agents.roles import TaskExecutor
 from selfsurf.agents.webtask.web_agent import Visit, WebAgent
-from selfsurf.browser_env import AsyncBrowserEnv, Safety
+from selfsurf.browser_env import Safety
 from selfsurf.browser_env.env import make_core
+from selfsurf.browser_env.router.logged_env import env_class
 from selfsurf.browser_env.safety.policy import LATER
 
 
 class Webtask:
     """Makes agents, each with tabs and cookies of its own. The browser starts when one of them first needs it.
+
+    Where `CLAW_LOG_DIR` is set, each task is logged.
 
     Args:
         options: of the environments (`browser_env.env.make_core`): `headless`, `viewport`, `session`, `safety`, ...
@@ -69,7 +72,7 @@ class Webtask:
         if self._closed:
             raise ValueError("It is closed: make another one.")
         executor = await asyncio.to_thread(_executor, llm, options)
-        env = await asyncio.to_thread(AsyncBrowserEnv, task=Visit(), **self._options)
+        env = await asyncio.to_thread(env_class(), task=Visit(), **self._options)
         agent = WebAgent(executor, env, None if episodes is None else Path(episodes))
         self._agents.append(agent)
         return agent

@@ -86,6 +86,8 @@ class FileLog:
         self._unwritten: list[str] = []
         self._not_written: dict[str, Any] = {}
         self._since_pruned = self._room = 0.0
+        self.closed = False
+        """Whether the run is over: `close` was called."""
         self._artifacts.put(self._prune)
 
     def wanted(self, *, failed: bool) -> Wanted:
@@ -123,6 +125,7 @@ class FileLog:
 
     def close(self, decision: str, reason: str = "") -> None:
         """As `AttemptLog.close`. The summary is written when all that it counts is."""
+        self.closed = True
         self._lines.put(lambda: self._artifacts.put(lambda: self._lines.put(lambda: self._conclude(decision, reason))))
 
     def flush(self, seconds: float | None = None) -> bool:

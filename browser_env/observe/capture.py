@@ -19,6 +19,7 @@ from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.observe.outline import Line, element_line, quote, render
 from selfsurf.browser_env.observe.screenshot import decode_png
 from selfsurf.browser_env.session.page_script import PageScript, document_was_replaced, with_told
+from selfsurf.browser_env.session.patience import limited
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.task import Viewport
@@ -27,18 +28,21 @@ from selfsurf.browser_env.text import clip
 if TYPE_CHECKING:
     from selfsurf.browser_env.session.page_time import PageTime
 
+MOMENT = 0.5
+"""Seconds for a frame to answer where loading has taken the time that it had."""
+
 
 @dataclass(frozen=True)
 class Sought:
     """A text that is looked for, so that the rest of the page may be left out (`page/branches.js`)."""
 
     text: str
-    near: int | None
-    """How many neighbours of each element with the text are observed on each side; None for the whole page."""
+    near: int
+    """How many visible blocks are observed on each side of a candidate, which is an element that may have the text."""
     most: int
-    """How many lines with the text are wanted."""
+    """How many visible candidates are observed."""
     fields: bool
-    """Are all fields needed?"""
+    """Are all fields observed?"""
 
 
 @dataclass(frozen=True)
@@ -109,11 +113,20 @@ async def capture(
     return view
 
 
-async def view_of(session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any]) -> View:
-    """Return the view of a pass over a tab's main frame, adding the frames that the pass could not access."""
+async def view_of(session: Session, tab: Tab, options: ViewOptions, raw: dict[str, Any], began: float) -> View:
+    """Return the view of a pass over a tab's main frame, adding the frames that the pass could not access.
+
+    Args:
+        session: of the tab.
+        tab: the tab.
+        options: what the view contains.
+        raw: the pass.
+        began: when (`time.monotonic`) the observation began: from then on frames have `FRAME_BOUND` to answer.
+    """
+    until = (min(began, tab.begun_at) if tab.loading(-1) else began) + FRAME_BOUND  # of which loading has taken a part
     shown, limits = list(session.tabs), options.limits
     seen, titles = await asyncio.gather(
-        _unpacked(session, tab, options, raw, tab.main, None, raw["scroll"][4:6]),
+        _unpacked(session, tab, options, raw, tab.main, None, raw["scroll"][4:6], until),
         asyncio.gather(*(_title(other, raw, limits) for other in shown)),
     )
     lines, elements, texts, foreign, faults = seen
@@ -150,6 +163,7 @@ class _Capture:
 
     def __post_init__(self) -> None:
         self.tab = self.session.active
+        self._began = time.monotonic()
         self._shot: asyncio.Task[bytes] | None = None
 
     async def now(self) -> View:
@@ -251,7 +265,7 @@ class _Capture:
         return view
 
     def _view(self) -> Awaitable[View]:
-        return view_of(self.session, self.tab, self.options, self.raw)
+        return view_of(self.session, self.tab, self.options, self.raw, self._began)
 
     def _shoot(self, *, settling: bool = False) -> asyncio.Task[bytes] | None:
         if not self.options.screenshot:
@@ -291,8 +305,12 @@ async def _unpacked(
     world: PageScript,
     at: ForeignFrame | None,
     screen: Any,
+    until: float,
 ) -> Seen:
-    """Unpack a pass, with the contents of the frames that it could not access, to any depth."""
+    """Unpack a pass, with the contents of the frames that it could not access, to any depth.
+
+    Those that have not answered by `until` (`time.monotonic`) say so.
+    """
     session.next_id = max(session.next_id, raw["nextId"])
     session.note_missed(raw["miss"])
     session.note_read_back(raw["readBack"])
@@ -303,12 +321,17 @@ async def _unpacked(
     shift = 1
     for position, depth, index, origin in raw["opaque"]:
         asked = _asked(session, options, origin, screen)
-        found = await _inside(tab, world, index, at, asked)
+        at_line = position + shift
+        try:
+            found = await _inside(tab, world, index, at, asked, until)
+        except TimeoutError:
+            _, line, distance = lines[at_line - 1]
+            lines[at_line - 1] = (depth, f"{line} not answering", distance)
+            continue
         if found is None:
             continue
         place, inner = found
-        seen = await _unpacked(session, tab, options, inner, place.world, place, screen)
-        at_line = position + shift
+        seen = await _unpacked(session, tab, options, inner, place.world, place, screen, until)
         lines[at_line - 1] = (
             depth,
             f"iframe {quote(inner['title'] or clip(inner['url'], 300))}",
@@ -325,16 +348,19 @@ async def _unpacked(
 
 
 async def _inside(
-    tab: Tab, world: PageScript, index: int, at: ForeignFrame | None, asked: dict[str, Any]
+    tab: Tab, world: PageScript, index: int, at: ForeignFrame | None, asked: dict[str, Any], until: float
 ) -> tuple[ForeignFrame, dict[str, Any]] | None:
-    """Observe a frame that `world` can't access; None for one that hangs, or was removed meanwhile.
+    """Observe a frame that `world` can't access; None for one that was removed meanwhile.
 
     What fails is tried once more: the frame may have moved to another process.
+
+    Raises:
+        TimeoutError: it hangs.
     """
     for _ in range(2):
         place = None
         try:
-            async with asyncio.timeout(FRAME_BOUND):
+            async with limited(max(until - time.monotonic(), MOMENT)):
                 place = await tab.enter(world, index, at)
                 if place is None:
                     return None
@@ -342,7 +368,9 @@ async def _inside(
             await _mark_covered(inner, place, asked["origin"])
             return place, inner
         except TimeoutError:
-            return None
+            if place is not None:
+                tab.leave_silent(place)
+            raise
         except Exception:
             if place is not None:
                 tab.drop(place)

@@ -13,11 +13,11 @@ AROUND = 1
 MOST = 20
 """Lines that are found at most."""
 
-NEAR = (4, 40, None)
-"""Neighbours that are observed besides `around`, until they suffice; None for the whole page."""
+SCALES = (1, 8, 64, None)
+"""How many times as much of the page is observed, until it suffices; None for the whole page."""
 
 _GAP = "\0"
-"""What stands for the parts of a page that were left out, and begins `_MORE` (`page/branches.js`)."""
+"""Stands for parts of a page that were left out, and begins `_MORE` (`page/branches.js`)."""
 
 _MORE = "\0more"
 """Stands for parts that may have the text."""

@@ -5,7 +5,7 @@ const describe = (el) => {
   const name = (mark, text) => /^[\w-]{1,40}$/.test(text) ? mark + text : '';
   return name('', el.localName) + name('#', el.id) + name('.', String(el.className?.baseVal ?? el.className).trim().split(/\s+/)[0]);
 };
-const ariaOf = (el, name) => el.getAttribute('aria-' + name) === 'true';
+const ariaOf = (el, name) => semantic(el, 'aria-' + name) === 'true';
 const disabled = (el) => el.matches(':disabled') || el.closest('[aria-disabled=true]') !== null;
 
 // Why the element can't be used now, or null.
@@ -326,8 +326,6 @@ function setValue(el, text) {
 const OBJECTIONS = ['rangeUnderflow', 'rangeOverflow', 'stepMismatch', 'patternMismatch', 'typeMismatch', 'tooShort', 'badInput'];
 const unaccepted = (el) => el.validity && OBJECTIONS.some((one) => el.validity[one]) ? {objection: el.validationMessage + (el.validity.patternMismatch && el.title && !el.validationMessage.includes(el.title) ? ' ' + el.title : '')} : {};
 
-// Characters without a width that editors put beside the caret or in empty lines.
-const FILLERS = /[\u200b\u2060\ufeff]/g;
 const rows = (text) => text.replace(FILLERS, '').replace(/\u00a0/g, ' ').split(/\r?\n/).map((row) => row.trimEnd()).filter(Boolean).join('\n');
 
 // What stands in an editor after `text` was written into it: `shown` if that is another text.

@@ -1,170 +1,207 @@
-// Narrows a pass to the branches of a page in which a text may stand, and to what is around them. What the pass leaves
-// out is the line GAP, or MORE where the text may be in it: the search stops when enough elements may have the text.
+// Narrows a pass to the branches of a page in which a text may stand. One walk over all texts and attributes collects the
+// candidates, whose lines may have the text. The first of them are observed with the blocks around them, and so is what
+// is in view; everything else becomes the line GAP, or MORE if it holds a candidate.
 
 const GAP = '\u0000';
 const MORE = '\u0000more';
-const SMALL = 50;  // elements of a neighbour that is kept with all that is in it
-const SPLIT = 8;  // texts, hidden ones included, over which a word may be spread
+const SPLIT = 8;  // texts, hidden ones included, that may stand between two parts of the sought text
 const SUSPECTS = 100;
-const MOST_WORDS = 4;  // of the text, that are tried until few elements have one
 const LONG_PIECE = 2000;  // characters of a text that may be cut in its line, which then says how long it is
 
-const SILENT = new Set('href src srcset style action for name d points transform role type onclick aria-labelledby aria-describedby aria-owns aria-controls'.split(' '));
+const SPOKEN = new Set('alt aria-description aria-label aria-placeholder aria-valuenow aria-valuetext label placeholder title value'.split(' '));
+const FIELD = 'input, textarea, select, progress, meter, [role], [contenteditable], [aria-valuenow], [aria-valuetext]';
+const REFERENCES = ['aria-labelledby', 'aria-describedby', 'aria-owns'];
+
+const PUNCTUATION = /["\\:=()[\],.#\u2022\u2026\u201c\u201d]+/;  // of the outline
+
+// The words that the outline adds to those of a page, and the elements whose lines may have them.
+const ROLE_WORDS = [...ROLES, ...STRUCTURE, ...Object.values(TAG_ROLES), ...Object.values(INPUT_ROLES)].join(' ');
+const STATE_WORDS = 'checked mixed selected pressed expanded collapsed disabled readonly file required invalid current busy focused';
+const NOTE_WORDS = 'submit reset details placeholder description value level options iframe embed marked icon';
+const NOTED = 'h1, h2, h3, h4, h5, h6, input, textarea, select, details, progress, meter, [role], [placeholder], [title], [aria-describedby]';
+const MEASURES = [...SHAPES, ...Object.values(COLORS), 'outline at from to px above below more options characters cut scrolls box boxes'].join(' ');
+const MEASURED = 'h1, h2, h3, h4, h5, h6, select, progress, meter, [list]';
+const ANYWHERE = 'clipped inert';  // any element's line may have these: only the whole page tells
 
 const attributesOf = getter(Element.prototype, 'attributes');
-const ends = {
-  first: getter(Element.prototype, 'firstElementChild'), last: getter(Element.prototype, 'lastElementChild'),
-  next: getter(Element.prototype, 'nextElementSibling'), previous: getter(Element.prototype, 'previousElementSibling'),
-};
-const allOf = method(Element.prototype, 'getElementsByTagName');
 const walkerOf = method(Document.prototype, 'createTreeWalker');
+const isAround = method(Node.prototype, 'contains');
 
-// Words that the outline has of its own: a line may have them wherever it comes from.
-const OWN_WORDS = [...ROLES, ...STRUCTURE, ...Object.values(TAG_ROLES), ...Object.values(INPUT_ROLES), ...SHAPES, ...Object.values(COLORS), ...HOSTS,
-  'checked mixed selected pressed expanded collapsed disabled readonly file required invalid current busy focused clipped unclickable covered inert ' +
-  'submit reset details value level placeholder description text iframe embed marked icon boxes outline scrolls above below characters cut more options ' +
-  'the page is longer than that are shown from by to at px'].join(' ');
+const caseless = (text) => text.toUpperCase().toLowerCase().replace(/\u03c2/g, '\u03c3');
+const lettersOf = (text) => caseless(text.replace(/[\s\u00ad\u200b]+/g, ''));
+const isIn = (words, list) => words.every((word) => list.includes(word));
 
-const plainly = (text) => text.replace(/[\u00ad\u200b]/g, '').toUpperCase().toLowerCase().replace(/\u03c2/g, '\u03c3');
-
-// The words that a line with the text can have from the page alone, the longest first.
-function tellingWords(text) {
-  const words = plainly(text).match(/[\p{L}\p{N}\p{M}]+/gu) || [];
-  return words.filter((word) => !OWN_WORDS.includes(word) && !(/^[\da-f]{1,6}$/.test(word) && /[a-f]/.test(word))).sort((one, other) => other.length - one.length);
+// Returns a function that reads the page's texts in a row: does the sought text stand in this one, or end in it?
+function textReader(part) {
+  const key = lettersOf(part), spaced = caseless(squeeze(part));
+  let open = new Map();  // what is left of the sought text behind its beginnings, and over how many texts it may still follow
+  return (data) => {
+    const letters = lettersOf(data);
+    if (!letters && key) return false;
+    let isHit = letters.includes(key) && caseless(squeeze(data)).includes(spaced);
+    const next = new Map();
+    for (const [rest, lives] of open) {
+      if (letters.startsWith(rest)) isHit = true;
+      else if (rest.startsWith(letters)) next.set(rest.slice(letters.length), SPLIT);
+      if (lives > 1 && !(next.get(rest) >= lives)) next.set(rest, lives - 1);
+    }
+    for (let size = Math.min(key.length - 1, letters.length); size > 0; size--) {
+      if (letters.endsWith(key.slice(0, size))) next.set(key.slice(size), SPLIT);
+    }
+    open = next;
+    return isHit;
+  };
 }
 
-// The elements that a pass has to visit; null for all. `near`: how many neighbours are kept on each side; `most`: lines
-// that are wanted; `fields`: are all fields needed?
+// Returns two functions: may the outline itself add the sought text to an element's line, or to that of a text?
+function outlineWords(part) {
+  const key = lettersOf(part), words = part.split(/\s+/).filter(Boolean), focused = focusedElement();
+  const isRole = isIn(words, ROLE_WORDS), isState = isIn(words, STATE_WORDS), isNote = isIn(words, NOTE_WORDS);
+  const isMeasure = /^[\da-f]{1,6}$/.test(key) || isIn(words.map((word) => word.replace(/^-?\d+(?:x\d+)?$/, '')), MEASURES);
+
+  const measures = (el) => el.scrollHeight > el.clientHeight + 1 && el.clientHeight >= 20 || el.namespaceURI === SVG ||
+    matchesOf(el, MEASURED) || isBare(el) && colorName(getComputedStyle(el).backgroundColor) !== '';
+  const saysState = (el) => tagOf(el) !== 'form' && lettersOf(statesOf(el, roleOf(el), [], focused).join('')).includes(key);
+  return {
+    inElement: (el) => isRole && roleOf(el).includes(key) || isNote && matchesOf(el, NOTED) || isState && saysState(el) || isMeasure && measures(el),
+    inText: (data) => isMeasure && data.length > LONG_PIECE,
+  };
+}
+
+const isDrawn = (el) => el && isVisible(el, {visibilityProperty: true});
+const elementOf = (node) => typeOf(node) === 1 ? node : parentAcross(node);
+function blockOf(node) {
+  let el = elementOf(node);
+  while (el && /^(?:inline|contents)/.test(getComputedStyle(el).display) && parentAcross(el)) el = parentAcross(el);
+  return el;
+}
+
+// What a pass visits, null for all: `sought`, the elements that it enters, and `holders`, all elements around candidates.
+// `near`: visible blocks on each side of a candidate that are observed; `most`: candidates that are; `fields`: are all
+// fields?
 function branches({text, near, most, fields}) {
-  let found = null;
-  for (const word of near === null ? [] : tellingWords(text).slice(0, MOST_WORDS)) {
-    found = branchesWith(word, near, most, fields);
-    if (!found.stopped) break;
-  }
-  return found;
-}
+  // Nothing that the outline adds stands within a part of the text without punctuation of the outline's.
+  const part = text.split(PUNCTUATION).sort((one, other) => lettersOf(other).length - lettersOf(one).length)[0];
+  const key = lettersOf(part);
+  if (key && isIn([key], ANYWHERE)) return null;
+  const says = textReader(part), own = outlineWords(part);
+  const sought = new Set(), candidates = new Map(), holders = new Set();
+  const leaves = [], places = new Map();  // texts and empty elements, and which of them is the first in or behind a node
+  const trees = [];
+  let suspected = 0;
 
-function branchesWith(word, near, most, fields) {
-  const isNumber = /^\d+$/.test(word);
-  const sought = new Set(), trees = [];
-  let hits = 0, suspected = 0, stopped = null;
-  const says = (one) => plainly(one).includes(word);
-  const known = new Map();
-  const holds = (el) => {
-    if (!known.has(el)) known.set(el, sought.has(el) || says(textOf(el)));
-    return known.get(el);
-  };
-  const keep = (node) => {
-    for (let el = node; el && !sought.has(el);) {
-      if (typeOf(el) === 1) sought.add(el);
-      const slot = slotOf(el);
-      if (slot) keep(slot);
-      const tree = parentOf(el) ? null : treeOf(el);
-      el = parentOf(el) || (tree && (typeOf(tree) === 9 ? holderOf(tree) : tree.host)) || null;
-    }
-  };
-  const hit = (node) => {
-    if (typeOf(node) === 1 && sought.has(node)) return;
-    if (stopped) return;
-    keep(node);
-    if (++hits > 10 * most + 100) stopped = node;
-  };
-
-  let open = [];  // words that began in a text: what is left of each, where it began, and over how many texts it may go on
-  function read(node) {
-    const data = plainly(node.data);
-    if (!/\S/.test(data) || SKIP.has(parentOf(node)?.tagName)) return;
-    const longer = [];
-    for (const [left, began, lives] of open) {
-      if (data.startsWith(left)) { began.forEach(hit); hit(node); }
-      else if (lives > 1) {
-        longer.push([left, began, lives - 1]);
-        if (left.startsWith(data)) longer.push([left.slice(data.length), [...began, node], lives - 1]);
-      }
-    }
-    open = longer;
-    if (data.includes(word) || data.length > LONG_PIECE) hit(node);
-    if (!word.includes(data.at(-1))) return;
-    for (let size = Math.min(word.length - 1, data.length); size > 0; size--) {
-      if (data.endsWith(word.slice(0, size))) open.push([word.slice(size), [node], SPLIT]);
+  // Adds an element and all around it, as drawn and as written.
+  function mark(node, marked) {
+    for (let el = node; el && !marked.has(el);) {
+      if (typeOf(el) === 1) marked.add(el);
+      const slot = slotOf(el), tree = parentOf(el) ? null : treeOf(el);
+      if (slot) mark(slot, marked);
+      el = tree ? (typeOf(tree) === 9 ? holderOf(tree) : tree.host) : parentOf(el);
     }
   }
-
-  // May the value of an attribute be in a line? An icon's or an empty element's class and id may.
-  const isShown = (el, name) => name === 'class' || name === 'id' ? !ends.first(el) && isBare(el) : !SILENT.has(name);
-
-  // What shows a number that its own text doesn't.
-  function counts(el, tag) {
-    if (el.scrollHeight > el.clientHeight + 1 && el.clientHeight >= 20 || el.namespaceURI === SVG) return true;
-    if (/^(?:h[1-6]|progress|meter|select)$/.test(tag)) return true;
-    return !ends.first(el) && isBare(el) && colorName(getComputedStyle(el).backgroundColor) !== '';
+  function hit(node) {
+    if (!node || !places.has(node)) return;
+    candidates.set(node, places.get(node));
+    mark(node, holders);
   }
+  const read = (node, data) => { if (says(data)) hit(node); };
 
-  function look(tree) {
-    const before = plain;
+  function readTree(tree) {
+    const before = plain, doc = documentOf(tree) || tree;
+    const {innerWidth, innerHeight} = DOC.defaultView(doc), {generates} = sheetFacts(doc);
+    const isInView = (el) => {
+      if (tagOf(el) === 'form' || isForeign(el)) return false;
+      const {top, bottom, left, right} = boxOf(el);
+      return top < innerHeight && bottom > 0 && left < innerWidth && right > 0;
+    };
+    const closing = [];  // elements that are open, with the text that their style adds at their end
     plain = new Set();  // of this tree's styles
-    lookInto(tree);
+    trees.push(tree);
+    const walker = walkerOf(document, tree, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      while (closing.length && !isAround(closing.at(-1)[0], node)) read(...closing.pop());
+      const isText = typeOf(node) === 3;
+      if (SKIP.has((isText ? parentOf(node) : node)?.tagName) || isText && !/\S/.test(node.data)) continue;
+      places.set(node, leaves.length);
+      if (isText || !firstOf(node)) leaves.push(node);
+      if (isText) {
+        read(node, node.data);
+        if (own.inText(node.data)) hit(node);
+        continue;
+      }
+      if (isInView(node)) mark(node, sought);  // it may be covered, and says by what, wherever the blocks around it are
+      readElement(node);
+      if ((generates || tagOf(node) === 'q') && isVisible(node)) {
+        read(node, pseudoText(node, '::before'));
+        const after = pseudoText(node, '::after');
+        if (after) closing.push([node, after]);
+      }
+      readInside(node);
+    }
+    while (closing.length) read(...closing.pop());
     plain = before;
   }
 
-  function lookInto(tree) {
-    trees.push(tree);
-    const generates = hasGenerated(documentOf(tree) || tree);
-    const walker = walkerOf(document, tree, 5);
-    for (let node = walker.nextNode(); node && (!stopped || fields); node = walker.nextNode()) {
-      if (typeOf(node) === 3) { read(node); continue; }
-      const el = node, tag = tagOf(el), inner = rootOf(el);
-      for (const {name, value} of attributesOf(el)) if (value.length >= word.length && isShown(el, name) && says(value)) { hit(el); break; }
-      const field = tag === 'input' || tag === 'textarea' || tag === 'select';
-      if (field && (says(valueOf(el, '')) || fields)) keep(el);
-      else if (fields && matchesOf(el, '[role], [contenteditable], [aria-valuenow], [aria-valuetext], progress, meter')) keep(el);
-      if (isNumber && counts(el, tag)) keep(el);
-      if (generates && isVisible(el) && ['::before', '::after'].some((which) => TELLING.test(pseudoText(el, which)))) hit(el);
-      if (inner) look(inner);
-      else if (suspected < SUSPECTS && !asked.has(el) && (tag.includes('-') || HOSTS.has(tag) && !ends.first(el) && !/\S/.test(textOf(el)))) { suspected++; keep(el); }
-      if (FRAMES.has(tag)) {
-        let doc = null;
-        try { doc = el.contentDocument; } catch { /* another origin */ }
-        if (doc) look(doc); else keep(el);
-      }
-    }
+  function readElement(el) {
+    for (const {name, value} of attributesOf(el)) if (SPOKEN.has(name)) read(el, value);
+    if (/^(?:input|textarea|select)$/.test(tagOf(el))) read(el, valueOf(el, ''));
+    if (tagOf(el).includes('-')) for (const said of Object.values(internalsOf(el) || {})) read(el, said);
+    if (fields && matchesOf(el, FIELD)) mark(el, sought);
+    if ((attributeOf(el, 'class') || attributeOf(el, 'id')) && isBare(el)) { read(el, iconText(el)); read(el, markupWords(el)); }
+    if (own.inElement(el)) hit(el);
   }
-  look(document);
-  keep(topModal(document));
 
-  // What stands in another element's line: of those where the search has stopped, it is in the lines before that, too.
-  const isBefore = (el) => !stopped || (placeOf(el, stopped) & (Node.DOCUMENT_POSITION_FOLLOWING | Node.DOCUMENT_POSITION_DISCONNECTED)) !== 0;
-  for (const tree of trees) {
+  // Reads the tree of a shadow root or a frame. A tree that can't be read is observed.
+  function readInside(el) {
+    const tag = tagOf(el), inner = rootOf(el);
+    if (inner) readTree(inner);
+    else if (suspected < SUSPECTS && !asked.has(el) && (tag.includes('-') || HOSTS.has(tag) && !firstOf(el))) { suspected++; mark(el, sought); }
+    if (!FRAMES.has(tag)) return;
+    let doc = null;
+    try { doc = el.contentDocument; } catch { /* another origin */ }
+    if (doc) { read(el, DOC.title(doc)); readTree(doc); } else mark(el, sought);
+  }
+
+  // What names, describes or completes another element is in that element's line.
+  function hitReferring(tree) {
     const all = (selector) => Array.from(typeOf(tree) === 9 ? DOC.querySelectorAll(tree, selector) : tree.querySelectorAll(selector));
     for (const label of all('label')) {
-      const control = label.control;
-      if (control && isBefore(control) && holds(label)) keep(control);
-      if (control && sought.has(control)) keep(label);
+      const control = label.control && delegateOf(label.control) || label.control;
+      if (holders.has(label)) hit(control); else if (control && holders.has(control)) hit(label);
     }
-    for (const el of all('[aria-labelledby], [aria-describedby], [aria-owns]').filter(isBefore)) {
-      if (['aria-labelledby', 'aria-describedby', 'aria-owns'].some((name) => byIdRef(el, name).some(holds))) keep(el);
+    for (const el of all(REFERENCES.map((name) => `[${name}]`).join())) {
+      for (const referred of REFERENCES.map((name) => byIdRef(el, name))) {
+        const joined = () => lettersOf(referred.map((other) => attributeOf(other, 'aria-label') || textOf(other)).join(''));
+        if (referred.some((other) => holders.has(other)) || referred.length > 1 && joined().includes(key)) hit(el);
+      }
     }
-    for (const el of all('input[list]').filter(isBefore)) if (el.list && holds(el.list)) keep(el);
-    for (const area of all('area[href]')) if (sought.has(area)) keep(imageOf(area));
+    for (const el of all('input[list]')) if (el.list && (holders.has(el.list) || lettersOf(textOf(el.list)).includes(key))) hit(el);
+    for (const area of all('area[href]')) if (holders.has(area)) hit(imageOf(area));
   }
 
-  function around(el, side) {
-    if (!el || sought.has(el)) return;
-    sought.add(el);
-    const inside = allOf(el, '*');
-    if (inside.length <= SMALL) for (const one of [el, ...inside]) { sought.add(one); edge(rootOf(one), side); }
-    else { edge(el, side); edge(rootOf(el), side); }
-  }
-  function edge(node, side) {
-    if (!node) return;
-    let child = typeOf(node) === 1 ? (side === 'next' ? ends.first : ends.last)(node) : side === 'next' ? node.firstElementChild : node.lastElementChild;
-    for (let i = 0; child && i < near; i++, child = ends[side](child)) around(child, side);
-  }
-  for (const el of [...sought]) {
-    for (const side of ['previous', 'next']) {
-      let other = ends[side](el);
-      for (let i = 0; other && i < near; i++, other = ends[side](other)) around(other, side);
+  // Marks the visible blocks before (`step` -1) or behind a place, up to another one.
+  function markBeside(place, step, end) {
+    let block = null;
+    for (let left = near; left > 0 && (place - end) * step < 0; place += step) {
+      mark(leaves[place], sought);
+      const other = blockOf(leaves[place]);
+      if (other !== block && isDrawn(other)) { block = other; left--; }
     }
   }
-  return Object.assign(sought, {stopped});
+
+  readTree(document);
+  mark(topModal(document), sought);
+  trees.forEach(hitReferring);
+
+  const order = Array.from(candidates).sort((one, other) => one[1] - other[1]);
+  let kept = 0;
+  for (let drawn = 0; kept < order.length && drawn < most; kept++) {
+    mark(order[kept][0], sought);
+    if (isDrawn(elementOf(order[kept][0]))) drawn++;
+  }
+  for (let i = 0; i < kept; i++) {
+    markBeside(order[i][1] - 1, -1, i ? order[i - 1][1] : -1);
+    markBeside(order[i][1], 1, i + 1 < kept ? order[i + 1][1] : leaves.length);
+  }
+  return {sought, holders};
 }

@@ -17,6 +17,10 @@ let anyClosed = false;
 
 const LONGEST = 1e6;  // characters of a text that are looked at; what is shown of any is shorter
 const squeeze = (text) => (text.length > LONGEST ? text.slice(0, LONGEST) : text).replace(/\u200b|(?<=\p{L})\u00ad(?=\p{L})/gu, '').replace(/[\s\u00a0]+/g, ' ').trim();
+// Characters without a width that editors put beside the caret or in empty lines, and spaces that are to stay at the end of
+// a line or beside another.
+const FILLERS = /[\u200b\u2060\ufeff]/g, KEPT_SPACES = /(?<=^|\s)\u00a0|\u00a0(?=\s|$)/gm;
+const withoutFillers = (text) => text.replace(FILLERS, '').replace(KEPT_SPACES, ' ');
 const keepsSpace = (style) => style.whiteSpaceCollapse === 'preserve' || style.whiteSpaceCollapse === 'break-spaces';
 const clip = (text, limit) => text.length > limit ? text.slice(0, limit - 1) + '\u2026' : text;
 // A field's text is clipped in the middle: typing continues at its end.
@@ -80,18 +84,30 @@ function purge() {
 const PROBE_EVENT = {cancelable: true, composed: true};
 const answers = (target, kind) => !dispatch(target, new Event(probe + kind, PROBE_EVENT));
 
-// Does the element have click listeners?
-function listens(el) {
-  if (anyClosed && hidden.has(treeOf(el))) return attributeOf(el, 'onclick') !== null;
-  return answers(el, '');
-}
+// Does an element listen for clicks; for clicks or the pointer that comes over it; for what is dropped on it? In closed
+// shadow roots only its attributes tell.
 const hidden = new WeakSet();
+const asking = (kind, attributes) => (el) => anyClosed && hidden.has(treeOf(el)) ? attributes.some((name) => attributeOf(el, name) !== null) : answers(el, kind);
+const listens = asking('', ['onclick']);
+const stirs = asking('-pointer', ['onclick', 'onmouseenter', 'onmouseover', 'onpointerenter', 'onpointerover']);
+const drops = asking('-drop', ['ondrop', 'ondragover']);
 
-// Does the element listen for what is dropped on it? Asked as above.
-function drops(el) {
-  if (anyClosed && hidden.has(treeOf(el))) return ['ondrop', 'ondragover'].some((name) => attributeOf(el, name) !== null);
-  return answers(el, '-drop');
+// What a custom element's ElementInternals say, by attribute, and its `validationMessage`; null if it has none. Asked as
+// above, of no other elements, and known while this script runs.
+const internals = new Map();
+function internalsOf(el) {
+  if (!tagOf(el).includes('-') || anyClosed && hidden.has(treeOf(el))) return null;
+  if (!internals.size) Promise.resolve().then(() => internals.clear());
+  if (!internals.has(el)) {
+    const answer = new Text();
+    dispatch(el, new MouseEvent(probe + '-internals', {...PROBE_EVENT, relatedTarget: answer}));
+    const told = answer.data ? Object.entries(JSON.parse(answer.data)) : null;
+    internals.set(el, told && Object.fromEntries(told.map(([name, value]) => [name.replace(/^aria(.+)/, (_, rest) => 'aria-' + rest.toLowerCase()), value])));
+  }
+  return internals.get(el);
 }
+// An attribute that says what an element is: its own, or what its internals say instead. Not for forms.
+const semantic = (el, name, tag = el.localName) => el.getAttribute(name) ?? (tag.includes('-') ? internalsOf(el)?.[name] ?? null : null);
 
 // The options of a list, but for those that the page has taken out of it, or of a field with suggestions.
 const optionsOf = (el) => el.namespaceURI !== HTML ? [] : el.localName === 'select' ? Array.from(el.options).filter(isInList) : el.localName === 'input' && el.list ? Array.from(el.list.options) : [];

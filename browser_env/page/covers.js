@@ -31,7 +31,7 @@ function partsOf(el) {
   const owners = [el, ...labelsOf(el)];
   if (owners.some(rootOf)) return null;
   const parts = owners.flatMap((owner) => [owner, ...allIn(owner, '*')]);
-  return parts.length > MOST_INNER ? null : parts.filter((part) => part !== el && !ends.first(part));
+  return parts.length > MOST_INNER ? null : parts.filter((part) => part !== el && !firstIn(part, '*'));
 }
 
 function middleOfBoth(one, other) {

@@ -110,14 +110,22 @@ function signs() {
   return {stirred, busy: changed && loadingNow().length > 0, due: due(), announced: announced(), owed: owed()};
 }
 
-// Are timers pending that the step's input has set (timers.js)?
+// Is something pending that the step's input has asked for (timers.js)? In each document the question ends the step.
 function owed() {
   const windows = documentWindows();
   for (const win of windows) win.inputTold = false;
-  return windows.filter((win) => answers(win, '-timers')).length > 0;
+  return windows.filter((win) => answers(win, '-timers')).length > 0 || ending();
 }
 
-// Waits for these, and for those that they set.
+const SOON_ENDED = 600;  // milliseconds: longer animations are decoration
+
+// Is an element being animated since that input that listens for the end?
+const ending = () => DOC.getAnimations(document).slice(0, 100).some((one) => {
+  if (!(one instanceof CSSTransition || one instanceof CSSAnimation) || one.playState !== 'running' || (one.startTime ?? Infinity) < globalThis.inputAt) return false;
+  return one.effect.getComputedTiming().endTime - one.currentTime <= SOON_ENDED && answers(one.effect.target, '-end');
+});
+
+// Waits for these, and for what follows them.
 const timersRan = ({bound}) => until(() => !owed(), bound, 10);
 
 const POPUPS = '[role=menu], [role=listbox], [role=dialog], [role=tree], [role=grid], [role=tooltip], dialog[open], [popover]';
@@ -230,10 +238,19 @@ const OPENING = 500, CAUGHT = 100;  // milliseconds: of the longest opening that
 const FIRST_FRAMES = 2;  // in which a transition of something new begins
 const still = new WeakSet();  // elements with a transition that has not begun in these frames
 
-// The element and those around it, as far as they take no pointer.
+// Is it scaled to nothing, as what is about to grow?
+function isFlat(el) {
+  const {transform} = getComputedStyle(el);
+  if (transform === 'none') return false;
+  const {a, b, c, d} = new DOMMatrix(transform);
+  return a * d === b * c;
+}
+
+// The element and those around it, as far as they take no pointer; or those that are scaled to nothing.
 function withoutPointer(el) {
   const out = [];
   for (let node = el; node?.isConnected && getComputedStyle(node).pointerEvents === 'none'; node = parentAcross(node)) out.push(node);
+  for (let node = out.length ? null : el; node?.isConnected; node = parentAcross(node)) if (isFlat(node)) out.push(node);
   return out;
 }
 
@@ -248,7 +265,11 @@ function opensIn(elements) {
 function isOpening(el) {
   if (outlived.has(el) || disabled(el)) return false;
   const elements = withoutPointer(el);
-  return opensIn(elements) > 0 || !still.has(el) && elements.some((node) => /[1-9]/.test(getComputedStyle(node).transitionDuration));
+  const isTimed = (node) => {
+    const {transitionDuration, animationDuration} = getComputedStyle(node);
+    return /[1-9]/.test(transitionDuration + (isFlat(node) ? animationDuration : ''));
+  };
+  return opensIn(elements) > 0 || !still.has(el) && elements.some(isTimed);
 }
 
 // Waits until what opens, or closes, has done so.
@@ -257,6 +278,6 @@ async function opened({bound}) {
   const held = () => opening.map(withoutPointer).filter((elements) => elements.length);
   let left = 0;
   for (let frame = 0; !(left = opensIn(held().flat())) && frame < FIRST_FRAMES; frame++) await framed();
-  if (left) await until(() => !held().length, Math.min(bound, left + CAUGHT));
+  if (left || held().flat().some(isFlat)) await until(() => !held().length, Math.min(bound, left + CAUGHT), 10);
   for (const [el] of held()) (left ? outlived : still).add(el);
 }

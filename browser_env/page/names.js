@@ -52,7 +52,8 @@ function contentText(el, seen, style) {
 // What an element contributes to the name of its ancestor.
 function embeddedText(child, seen) {
   if (tagOf(child) === 'form') return ' ' + textOf(child) + ' ';
-  if (seen.elements.has(child) || SKIP.has(child.tagName) || child.getAttribute('aria-hidden') === 'true') return '';
+  if (seen.elements.has(child)) return child.checkVisibility() ? ' ' : '';
+  if (SKIP.has(child.tagName) || child.getAttribute('aria-hidden') === 'true' && !seen.whole) return '';
   const tag = child.localName;
   if (tag === 'br' || tag === 'wbr') return ' ';
   if (tag === 'rt' || tag === 'rp' || child.inert === true || isFolded(child)) return '';
@@ -60,8 +61,8 @@ function embeddedText(child, seen) {
   const style = getComputedStyle(child);
   if (!seen.whole && (style.display === 'none' || (style.visibility !== 'visible' && !child.childElementCount))) return '';
   const role = roleOf(child);
-  if (WIDGETS_IN_NAMES.has(role)) return ' ' + (role === 'listbox' ? chosenIn(child) ?? '' : valueOf(child, role) || child.placeholder || '') + ' ';
-  const label = child.getAttribute('aria-label');
+  if (WIDGETS_IN_NAMES.has(role)) return ' ' + (role === 'menu' ? '' : role === 'listbox' ? chosenIn(child) ?? '' : valueOf(child, role) || child.placeholder || '') + ' ';
+  const label = semantic(child, 'aria-label', tag);
   if (label && label.trim()) return ' ' + label + ' ';
   if (role === 'generic' && tag === 'img') return '';
   if (tag === 'img' || tag === 'area') { const alt = child.getAttribute('alt') ?? child.title; return alt ? ' ' + alt + ' ' : ''; }
@@ -85,23 +86,29 @@ const isBareFold = (el) => el.localName === 'details' && el.open === false && !e
 function referredText(el) {
   if (isForeign(el)) return el.textContent;
   if (tagOf(el) === 'form') return attributeOf(el, 'aria-label') || textOf(el);
-  const label = isSlot(el) ? '' : el.getAttribute('aria-label');
+  const label = isSlot(el) ? '' : semantic(el, 'aria-label');
   if (label && label.trim()) return label;
   const role = roleOf(el);
   if (role === 'listbox') return chosenIn(el) ?? '';
   if (WIDGETS_IN_NAMES.has(role)) return valueOf(el, role);
   if (el.localName === 'img') return el.alt;
   if (el.localName === 'input') return nameOf(el, role, true);
-  const style = getComputedStyle(el);
-  const whole = style.display === 'none' || style.visibility !== 'visible' || !(el.getClientRects().length || isSlot(el) || style.display === 'contents');
-  return contentText(el, {elements: new Set(), length: 0, whole}, style) || el.title;
+  return referredContent(el) || el.title;
 }
 
-// The options that are chosen in a list of ARIA's, as text; null if none is.
+// The text of an element that another refers to: of a hidden one, with all that is hidden in it.
+function referredContent(el) {
+  const style = getComputedStyle(el);
+  const whole = style.display === 'none' || style.visibility !== 'visible' || !(el.getClientRects().length || isSlot(el) || style.display === 'contents');
+  return contentText(el, {elements: new Set(), length: 0, whole}, style);
+}
+
+// The options that are chosen in a list, or in the list that a combobox owns, as text; null if none is.
 function chosenIn(el) {
-  if (el.localName === 'select') return null;
-  const chosen = Array.from(el.querySelectorAll('[role=option][aria-selected=true]'));
-  return chosen.length ? squeeze(chosen.map((option) => option.getAttribute('aria-label') || option.textContent).join(', ')) : null;
+  if (el.localName === 'select') return Array.from(el.selectedOptions, (option) => squeeze(option.label)).join(' ');
+  const chosen = [el, ...byIdRef(el, 'aria-owns')].flatMap((list) => Array.from(list.querySelectorAll('[role=option][aria-selected=true]')));
+  const said = chosen.map((option) => option.getAttribute('aria-label') || contentText(option, {elements: new Set(), length: 0, whole: true}));
+  return chosen.length ? said.map(squeeze).join(', ') : null;
 }
 
 // The text of a combobox of ARIA's without that of its list.
@@ -142,6 +149,28 @@ function labelText(el) {
   }).join(' '));
 }
 
+// The field that acts for a custom element that takes part in forms or passes its focus on: the first in its tree.
+const DELEGATES = 'input:not([type=hidden]), select, textarea, button, a[href], [tabindex], [contenteditable]';
+function delegateOf(host) {
+  const root = tagOf(host).includes('-') && rootOf(host);
+  if (!root || !root.delegatesFocus && !host.matches(':enabled, :disabled')) return null;
+  for (const el of Array.from(root.querySelectorAll('*')).slice(0, 100)) {
+    const found = el.matches(DELEGATES) && el.checkVisibility() ? el : delegateOf(el);
+    if (found) return found;
+  }
+  return null;
+}
+
+// The name that is given to the custom element for which a field acts.
+function hostName(el) {
+  for (let tree = treeOf(el); tree !== document && tree.host && delegateOf(tree.host) === el; tree = treeOf(tree.host)) {
+    const {host} = tree;
+    const name = nameByReference(host) || squeeze(semantic(host, 'aria-label') || '') || labelText(host);
+    if (name) return name;
+  }
+  return '';
+}
+
 const naming = new Set();  // elements whose names are being computed: names may refer to each other in circles
 let referring = false;  // references of what is referred to don't count (accname 1.2, 2B)
 
@@ -170,9 +199,9 @@ function nameByReference(el) {
 function ownName(el, role, interactive) {
   const referred = nameByReference(el);
   if (referred) return referred;
-  const label = el.getAttribute('aria-label');
-  if (label && label.trim()) return squeeze(label);
   const tag = el.localName;
+  const label = semantic(el, 'aria-label', tag);
+  if (label && label.trim()) return squeeze(label);
   if (tag === 'input' && (el.type === 'submit' || el.type === 'reset' || el.type === 'button')) {
     if (el.value) return squeeze(el.value);
     const text = labelText(el);
@@ -196,7 +225,7 @@ function ownName(el, role, interactive) {
       squeeze(el.querySelector('[title]')?.getAttribute('title') || '');  // of an icon
     if (text) return text;
   }
-  const told = squeeze(el.title || el.placeholder || el.getAttribute('aria-placeholder') || '');
+  const told = hostName(el) || squeeze(el.title || el.placeholder || el.getAttribute('aria-placeholder') || '');
   if (isBareFold(el)) return 'Details';
   return told || (interactive && role === 'generic' ? markupWords(el) : '');
 }
@@ -223,17 +252,21 @@ function valueOf(el, role) {
   if (tag === 'textarea') return masked(el, el.value);
   if (tag === 'select') return Array.from(el.selectedOptions, (o) => squeeze(o.label)).join(', ');
   if (tag === 'progress' || tag === 'meter') return String(el.value);
-  if (el.isContentEditable && role === 'textbox') return keepsSpace(getComputedStyle(el)) ? el.innerText.replace(/\u200b/g, '').replace(/\n$/, '') : squeeze(el.innerText);
-  const said = el.getAttribute('aria-valuetext') || el.getAttribute('aria-valuenow');
+  if (el.isContentEditable && (role === 'textbox' || role === 'searchbox')) {
+    const text = withoutFillers(el.innerText);
+    return keepsSpace(getComputedStyle(el)) ? text.replace(/\n$/, '') : squeeze(text);
+  }
+  const said = semantic(el, 'aria-valuetext', tag) || semantic(el, 'aria-valuenow', tag);
   if (said) return said;
   if (role === 'combobox') return chosenIn(el) ?? textBesideList(el);
-  if (role === 'textbox' || role === 'searchbox') return squeeze(el.textContent);
+  if (role === 'textbox' || role === 'searchbox') return squeeze(el.innerText ?? el.textContent);
   return '';
 }
 
 function statesOf(el, role, extra, focused) {
   const out = [];
-  const aria = (name) => el.getAttribute('aria-' + name);
+  const inner = internalsOf(el);
+  const aria = (name) => inner ? semantic(el, 'aria-' + name) : el.getAttribute('aria-' + name);
   const native = el.localName === 'input' && (el.type === 'checkbox' || el.type === 'radio');  // what it shows counts, not ARIA
   if (native ? el.checked : aria('checked') === 'true') out.push('checked');
   if (native ? el.indeterminate : aria('checked') === 'mixed') out.push('mixed');
@@ -243,7 +276,7 @@ function statesOf(el, role, extra, focused) {
   const open = aria('expanded');
   if (open === 'true' || (el.localName === 'summary' && el.parentElement?.open)) out.push('expanded');
   else if (open === 'false' || isBareFold(el) || (el.localName === 'summary' && el.parentElement?.open === false)) out.push('collapsed');
-  if (disabled(el)) out.push('disabled');
+  if (disabled(el) || inner && aria('disabled') === 'true') out.push('disabled');
   if (el.readOnly === true && (el.localName === 'textarea' || TEXT_TYPES.has(el.type) || VALUE_TYPES.has(el.type)) ||
       aria('readonly') === 'true') out.push('readonly');
   if (el.localName === 'input' && el.type === 'file') out.push('file');
@@ -266,8 +299,8 @@ function notesOf(el, role, name, value) {
   const out = [];
   const placeholder = squeeze(el.placeholder || el.getAttribute('aria-placeholder') || '');
   if (placeholder && placeholder !== name && !value) out.push('placeholder=' + quoted(clip(placeholder, LONGEST_NOTE)));
-  const told = byIdRef(el, 'aria-describedby').map((one) => contentText(one, {elements: new Set(), length: 0, whole: true})).join(' ');
-  const description = squeeze(told || el.getAttribute('aria-description') || (role === 'link' ? '' : el.title) || '');
+  const told = byIdRef(el, 'aria-describedby').map(referredContent).join(' ');
+  const description = squeeze(told || semantic(el, 'aria-description') || (role === 'link' ? '' : el.title) || '');
   if (description && description !== name && description !== placeholder) out.push('description=' + quoted(clip(description, LONGEST_NOTE)));
   return out;
 }

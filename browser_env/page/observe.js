@@ -30,7 +30,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   const root = DOC.scrollingElement(document) || DOC.documentElement(document);
   const band = reach === null || !root || root.scrollHeight <= height * (1 + reach) ? Infinity : height * reach;
   const kept = band === Infinity ? null : keepVisible();
-  const sought = seek ? branches(seek) : null;
+  const branch = seek ? branches(seek) : null;
   const probed = new Map();
   const drawings = new Map();
   let text = '';
@@ -38,6 +38,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   let swatches = {};
   let textDistance = 0;
   let cut = false;
+  let ended = false;
   let level = 0;
   let textLength = 0;  // of `text`, with what was left out of it
   let written = 0;  // characters of the outline, about
@@ -148,10 +149,10 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     return [true, over ? ['covered', 'by ' + called(over)] : ['covered']];
   }
 
-  function addElement(el, role, depth, rect, at, name, value, source) {
+  function addElement(el, role, depth, rect, at, name, value, source, isDrawn = true) {
     const id = idOf(el);
     if (stamp) el.setAttribute('data-agent-id', String(id));
-    const [shown, why] = visibility(source || el, rect, at);
+    const [shown, why] = isDrawn ? visibility(source || el, rect, at) : [distanceOf(rect, at) === 0, ['unclickable']];
     const label = labelsIn(el);
     const options = optionsOf(el).map((o) => clip(label(o), LONGEST_LABEL));
     written += name.length + Math.min(value.length, 1000);
@@ -214,7 +215,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   }
 
   function step(child, depth, at, quiet, pointer, inert, near, keep) {
-    if (written > limits.page) return 0;
+    if (written > limits.page || ended) return 0;
     const type = typeOf(child);
     if (type === 3) {
       const data = child.data;
@@ -301,7 +302,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     if (visible && quiet === UNSEEN) quiet = false;
     const inline = display === 'inline';
     const block = !inline && !contents && !display.startsWith('inline');
-    if (block && isLeftOut(el, style, at, depth)) return 0;
+    if (block && isLeftOut(el, style, depth)) return 0;
     const hand = style.cursor !== pointer && HANDS.test(style.cursor);
     const svgChild = tag !== 'svg' && el.namespaceURI === SVG;
     const role = roleOf(el);
@@ -326,6 +327,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     const drawn = boxed || labelled || spills(el, rect);
     let interactive = false;
     if (visible && drawn) interactive = canBeActedOn(el, tag, role, style, svgChild, hand);
+    else if (visible && !rect.width && !rect.height && INTERACTIVE_ROLES.has(role) && el.offsetWidth > 0) mouseless.push(el);  // it may be growing
     // A label represents its control if that is not drawn.
     let source = null;
     if (tag === 'label' && visible && boxed && el.control?.matches('button, input:not([type=hidden]), select, textarea') && !standsItself(el.control)) { source = el.control; interactive = true; }
@@ -342,6 +344,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
       else addElement(el, shownRole, depth, rect, at, name, value, source);
       if (tag === 'select' || el.list) { optionLines(el, depth + 1, at); return 0; }
       if (tag === 'textarea' || tag === 'input') return 0;
+      if (tag === 'canvas') inCanvas(el, depth + 1, at, rect, inert);
       if (tag === 'canvas' || tag === 'video' || tag === 'audio') return 0;
       scrollLine(el, style, depth + 1, at, rect);
       walk(el, depth + 1, clipped, quiet || role === 'textbox' || value !== '' && name !== '' || saysAll(whole, el, role, source), style.cursor, inert, near, keepsSpace(style));
@@ -382,27 +385,32 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
       // One that lets clicks through is an effect drawn over the page, unless it has a name.
       const name = squeeze(el.getAttribute('aria-label') || el.title);
       if (visible && boxed && (name || style.pointerEvents !== 'none')) lines.push([depth, 'canvas' + (name ? ' ' + quoted(clip(name, 100)) : ''), -1, distanceOf(rect, at)]);
+      if (visible && boxed) inCanvas(el, depth + 1, at, rect, inert);
       return 0;
     }
     scrollLine(el, style, depth, at, rect);
     const mute = !visible && !el.childElementCount;
-    const said = tag === 'label' && el.control && standsItself(el.control) && nameOf(el.control, roleOf(el.control), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
+    const apart = !inline && !block && !contents && text !== '' && el.closest('label') !== null;  // as in the name
+    if (apart) text += ' ';
+    const speaker = tag === 'label' && el.control && (delegateOf(el.control) || el.control);
+    const said = speaker && standsItself(speaker) && nameOf(speaker, roleOf(speaker), true) === squeeze(contentText(el, {elements: new Set([el.control]), length: 0}));
     if (tag === 'br') words.push('\n');
     if (!mute) walkText(el, depth, clipped, quiet || said, visible, style, inert, near);
     else if (text) text += ' ';
-    if (block) { flush(depth); words.push('\n'); } else if (tag === 'br') text += ' ';
+    if (block) { flush(depth); words.push('\n'); } else if (tag === 'br' || apart) text += ' ';
     return 0;
   }
 
-  // Where only branches are walked: a block in which nothing is sought, and that is not in view, leaves a gap.
-  function isLeftOut(el, style, at, depth) {
-    if (!sought || sought.has(el) || style.contentVisibility === 'hidden' || FRAMES.has(tagOf(el))) return false;
-    if (!ends.first(el) && !rootOf(el) && !/\S/.test(textOf(el)) || distanceOf(rectOf(el), at) === 0) return false;
+  // Where only branches are walked: a block in which nothing is sought leaves a gap. Nothing is read behind the first gap
+  // that may have the text, unless all fields are.
+  function isLeftOut(el, style, depth) {
+    if (!branch || branch.sought.has(el) || style.contentVisibility === 'hidden' || FRAMES.has(tagOf(el))) return false;
+    if (!firstIn(el, '*') && !rootOf(el) && !/\S/.test(textOf(el))) return false;
     flush(depth);
-    const place = sought.stopped ? placeOf(el, sought.stopped) : Node.DOCUMENT_POSITION_FOLLOWING;
-    const gap = place & Node.DOCUMENT_POSITION_FOLLOWING && !(place & Node.DOCUMENT_POSITION_DISCONNECTED) ? GAP : MORE;
+    const gap = branch.holders.has(el) ? MORE : GAP;
     const last = lines[lines.length - 1];
     if (!last || last[1] !== gap || last[0] !== depth) lines.push([depth, gap, -1, 0]);
+    ended ||= gap === MORE && !seek.fields;
     return true;
   }
 
@@ -431,7 +439,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   // Is a label's control an element of its own? An output says its text, and what is not drawn is stood for by its label.
   function standsItself(control) {
     if (getComputedStyle(control).visibility !== 'visible') return false;
-    if (control.localName.includes('-')) return sized(control);
+    if (control.localName.includes('-')) return sized(control) && (control.tabIndex >= 0 || INTERACTIVE_ROLES.has(roleOf(control)) || clicks(control));
     if (!control.matches('button, input:not([type=hidden]), select, textarea')) return false;
     return sized(control) || control.getClientRects().length > 0 && ['checkbox', 'radio', 'file'].includes(control.type);
   }
@@ -444,6 +452,14 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     }
   }
 
+  // The controls in a canvas are not drawn, but take keys.
+  function inCanvas(canvas, depth, at, rect, inert) {
+    for (const el of inert ? [] : canvas.querySelectorAll(OWN_CONTROLS + ', [tabindex]')) {
+      const role = roleOf(el);
+      addElement(el, role, depth, rect, at, clip(nameOf(el, role, true), 300), valueOf(el, role), null, false);
+    }
+  }
+
   // A form, accessed without its own properties (see dom.js).
   function visitForm(form, depth, at, quiet, pointer, inert) {
     const style = getComputedStyle(form);
@@ -451,7 +467,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     const rect = rectOf(form);
     if (kept && rect.height && rect.top * at.sy + at.y > height + band && !kept.has(form)) { cut = true; return BELOW; }
     const block = !style.display.startsWith('inline') && style.display !== 'contents';
-    if (block && isLeftOut(form, style, at, depth)) return 0;
+    if (block && isLeftOut(form, style, depth)) return 0;
     const shown = style.visibility === 'visible' && !quiet && attributeOf(form, 'role') === null && (rect.width || rect.height);
     if (block) words.push('\n');
     if (block || shown) flush(depth);
@@ -485,6 +501,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     if ((tag === 'audio' || tag === 'video') && el.controls) return true;
     const tabindex = el.hasAttribute('tabindex');
     if (tabindex && el.tabIndex >= 0) return !el.shadowRoot?.delegatesFocus;
+    if (isCell(el, role) && cells++ < MOST_CELLS) return true;
     if (tag === 'body' && DOC.designMode(el.ownerDocument) === 'on') return true;
     if (tag === 'body' || tag === 'html' || tag === 'label') return false;
     if (style.pointerEvents === 'none') {
@@ -492,15 +509,31 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
       return false;
     }
     if (isItem(el) && clicks(parentOf(el))) return true;
+    // An item that listens for nothing of the pointer costs one question.
+    const item = role === 'row' || role === 'listitem', stirred = item && stirs(el);
+    if (item && !stirred) probed.set(el, false);
     if (clicks(el)) {
       if (el.firstElementChild && isItem(el.firstElementChild)) return false;
       if (svgChild || tag === 'svg' || tag === 'canvas' || !el.firstElementChild) return true;
       if (el.querySelector('a[href], button, input, select, textarea, [onclick], [role=button], [role=link], [role=tab], [tabindex]')) return false;
       return !delegates(el);
     }
-    if (droppable && drops(el)) return true;
+    if (droppable && drops(el) || (stirred || hovers !== null && (item || role === 'generic')) && revealsMore(el, hovers, stirred)) return true;
     if (hand) return style.cursor !== 'pointer' || !el.querySelector('a[href], button, input, select, textarea');
     return el.draggable && tag !== 'img' && tag !== 'a';
+  }
+
+  // Is it a cell or header of a grid that can be focused, or that says which it is to what listens around it? A cell that
+  // says nothing of itself is only text.
+  let cells = 0;
+  function isCell(el, role) {
+    if (role !== 'gridcell' && role !== 'columnheader' && role !== 'rowheader') return false;
+    const focusable = el.hasAttribute('tabindex');
+    return (focusable || el.matches(CELL_SAYS)) && el.closest('[role=grid], [role=treegrid]') !== null && (focusable || isHeard(el));
+  }
+  function isHeard(el) {
+    for (let node = el; node; node = parentAcross(node)) if (clicks(node)) return true;
+    return clicks(documentOf(el));
   }
 
   // Lists listen on behalf of their items, which are clicked or dragged, unless these contain controls of their own.
@@ -573,15 +606,16 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     const [x, y, sx, sy] = [own.x * at.sx + at.x, own.y * at.sy + at.y, own.sx * at.sx, own.sy * at.sy];
     if (!inner) {
       opaque.push([lines.length, depth, holderNumber(el), [x, y, sx, sy]]);
-      lines.push([depth, el.localName === 'embed' ? 'embed' : 'iframe', -1, distanceOf(rect, at)]);
+      const address = clip(el.src || '', LONGEST_LABEL);
+      lines.push([depth, (el.localName === 'embed' ? 'embed' : 'iframe') + (address ? ' ' + quoted(address) : ''), -1, distanceOf(rect, at)]);
       return;
     }
     const title = squeeze(el.title || el.getAttribute('aria-label') || inner.title || '');
-    lines.push([depth, 'iframe' + (title ? ' ' + quoted(clip(title, 100)) : ''), -1, distanceOf(rect, at)]);
+    const awaited = inner.URL === 'about:blank' && /^https?:/.test(el.src) && !DOC.body(inner)?.firstChild;
+    lines.push([depth, 'iframe' + (title ? ' ' + quoted(clip(title, 100)) : '') + (awaited ? ' not loaded' : ''), -1, distanceOf(rect, at)]);
     if (!DOC.documentElement(inner)) return;
     watch(inner);
     windows.push(DOC.defaultView(inner));
-    generates ||= hasGenerated(inner);
     const modal = topModal(inner);
     const {innerWidth: w, innerHeight: h} = DOC.defaultView(inner);
     const inside = {x, y, sx, sy, modal, frame: clip(inner.URL, limits.url), w, h, clip: [0, 0, w, h], absolute: null, hard: false};
@@ -618,10 +652,15 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     }
   }
 
+  let generates = false, hovers = null;  // of the documents walked so far; of this one
   function visitAll(doc, depth, at, inert) {
+    const around = hovers, sheets = sheetFacts(doc);
+    generates ||= sheets.generates;
+    hovers = sheets.hovers;
     for (const part of DOC.documentElement(doc)?.children || []) {
       if (!SKIP.has(part.tagName)) { visitSafely(part, depth, at, false, 'auto', inert, false); flush(depth); }
     }
+    hovers = around;
   }
 
   // Fields that the browser has refused since the last pass, and why.
@@ -629,14 +668,13 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
     const out = [];
     for (const win of windows) {
       for (const field of win.refusedFields?.splice(0) || []) {
-        const role = roleOf(field);
-        if (out.length < 5 && field.validationMessage) out.push(`${role} ${quoted(clip(nameOf(field, role, true), 80))}: ${field.validationMessage}${field.title && field.validity.patternMismatch && !field.validationMessage.includes(field.title) ? ' ' + field.title : ''}`);
+        const role = roleOf(field), message = field.validationMessage || internalsOf(field)?.validationMessage;
+        if (out.length < 5 && message) out.push(`${role} ${quoted(clip(nameOf(field, role, true), 80))}: ${message}${field.title && field.validity?.patternMismatch && !message.includes(field.title) ? ' ' + field.title : ''}`);
       }
     }
     return out;
   }
 
-  let generates = hasGenerated(document);
   const droppable = DOC.querySelectorAll(document, '[draggable=true]').length > 0;
   const modal = topModal(document);
   visitAll(document, 0, {x: originX, y: originY, sx: originSX, sy: originSY, modal, frame: origin ? clip(DOC.URL(document), limits.url) : '', w: innerWidth, h: innerHeight, clip: null, absolute: null, hard: false}, !!modal);
@@ -653,26 +691,11 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   };
 }
 
-// Does a style sheet of the page generate text? Asked again when there are more rules.
-const TELLING = /[\p{L}\p{N}\p{Sc}*\u201c\u201d]/u;
-const generating = new WeakMap();
-function hasGenerated(doc) {
-  const sheets = [...DOC.styleSheets(doc), ...DOC.adoptedStyleSheets(doc)];
-  let rules = 0;
-  try {
-    for (const sheet of sheets) rules += 1 + sheet.cssRules.length;
-  } catch { return true; }  // one of another origin
-  const [before, found] = generating.get(doc) || [0, false];
-  if (before === rules) return found;
-  const generates = sheets.some((sheet) => generatesIn(sheet.cssRules));
-  generating.set(doc, [rules, generates]);
-  return generates;
-}
-const generatesIn = (rules) => Array.from(rules).some((rule) => /::?(before|after)/.test(rule.selectorText || '') && /["(]/.test(rule.style?.content || '') ||
-  rule.cssRules && generatesIn(rule.cssRules) || rule.styleSheet && generatesIn(rule.styleSheet.cssRules));
-
 // Cursors that say that something can be clicked or taken hold of.
 const HANDS = /^(?:pointer|grab|grabbing|move|all-scroll|(?:col|row|[ns]?[ew]?|n[ew]s[we]|ns|ew)-resize)$/;
+const MOST_CELLS = 1000;  // of grids, that have ids
+const CELL_SAYS = '[aria-selected], [aria-sort], [data-date], [data-day], [data-time], [data-value]';
+const OWN_CONTROLS = 'a[href]:not([href^="#"]), button, input:not([type=hidden]), select, textarea, [role=button], [role=link], [role=menuitem]';
 const PHRASING = new Set('abbr b bdi bdo cite code data dfn em font i kbd mark q s samp small span strong sub sup time u var wbr'.split(' '));
 const CONTROLS = ['button', 'input', 'select', 'textarea'];
 const SEEN_CONTROLS = new Set(['a', 'area', ...CONTROLS]);

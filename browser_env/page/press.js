@@ -58,11 +58,13 @@ function hitBy(event) {
 }
 
 // Notes what the mouse was released over, if the element was pressed and this is something else, so that no click follows:
-// it has moved away, or something has come over it. What the press has opened is what it was for.
+// it has moved away, or something has come over it. What the press has opened is what it was for; a field with the focus
+// has what a click gives it.
 function noteRelease(event) {
   const over = releasedOver(event);
   aim.slipped = over && !isUnder(event);
-  aim.over = over && !aim.slipped && !hasOpened(aim.el) ? called(over) : '';
+  const done = hasOpened(aim.el) || textField(aim.el) && focusedElement() === aim.el;
+  aim.over = over && !aim.slipped && !done ? called(over) : '';
 }
 
 // The element under the mouse, if it isn't the one meant; null where that has gone, and for a drag.

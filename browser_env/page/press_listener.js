@@ -5,14 +5,17 @@ for (const type of ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'click',
 // Hears which fields the browser itself refuses when a form is to be sent.
 addEventListener('invalid', (event) => { if (refusedFields.length < 20) refusedFields.push(event.target); }, true);
 // Tells the page's main world (timers.js), there and around a frame, that there is input: once, until timers are asked about.
-for (const type of ['pointerover', 'pointermove', 'pointerdown', 'keydown', 'beforeinput', 'input', 'change', 'paste', 'wheel', 'dragover', 'drop']) {
+// What the mouse leaves hears first. `inputAt`: when that was, by the clock of the document's animations.
+for (const type of ['pointerout', 'pointerover', 'pointermove', 'pointerdown', 'keydown', 'beforeinput', 'input', 'change', 'paste', 'wheel', 'dragover', 'drop']) {
   addEventListener(type, () => tellInput(window), {capture: true, passive: true});
 }
 function tellInput(win) {
   try {
     for (; ; win = win.parent) {
-      if (!win.inputTold) win.dispatchEvent(new Event('PROBE-input'));
-      win.inputTold = true;
+      if (!win.inputTold) {
+        [win.inputTold, win.inputAt] = [true, win.document.timeline.currentTime];
+        win.dispatchEvent(new Event('PROBE-input'));
+      }
       if (win === win.parent) return;
     }
   } catch {
@@ -21,4 +24,4 @@ function tellInput(win) {
 }
 // Hears of a drag that the browser begins, unless the page prevents that.
 addEventListener('dragstart', (event) => { if (event.isTrusted) dragStarted = event; }, true);
-var pressed = null, hearsPresses = true, refusedFields = [], dragStarted = null, inputTold = false;
+var pressed = null, hearsPresses = true, refusedFields = [], dragStarted = null, inputTold = false, inputAt = Infinity;

@@ -147,7 +147,7 @@ function keysGo() {
 // Has what has the focus read back and guarded, if it is a field: it is typed into without having been named.
 function prepareFocused({text, number}) {
   const el = focusedElement();
-  if (!el || el === DOC.body(el.ownerDocument)) return {nothing: true};
+  if (!el || el === DOC.body(el.ownerDocument) && !isEditable(el)) return {nothing: true};
   if (!isEditable(el)) return {};
   const id = idOf(el);
   const before = {edition: edition(), value: heldBy(el)};

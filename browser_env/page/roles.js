@@ -25,7 +25,8 @@ const TAG_ROLES = {article: 'article', aside: 'complementary', button: 'button',
 const GLOBAL_ARIA = ['aria-label', 'aria-labelledby', 'aria-describedby', 'aria-live', 'aria-controls', 'aria-owns'];
 
 function roleOf(el) {
-  const explicit = attributeOf(el, 'role');
+  const tag = tagOf(el);
+  const explicit = attributeOf(el, 'role') ?? (tag.includes('-') ? internalsOf(el)?.role : null);
   if (explicit) {
     for (const word of explicit.toLowerCase().split(/\s+/)) {
       // What can be focused or carries global ARIA attributes is not presentational, whatever it says.
@@ -36,11 +37,10 @@ function roleOf(el) {
       if (ROLES.has(word)) return word === 'image' ? 'img' : word === 'directory' ? 'list' : word;
     }
   }
-  return impliedRole(el);
+  return impliedRole(el, tag);
 }
 
-function impliedRole(el) {
-  const tag = tagOf(el);
+function impliedRole(el, tag) {
   switch (tag) {
     case 'a': return el.hasAttribute('href') || el.hasAttribute('xlink:href') ? 'link' : 'generic';
     case 'area': return el.hasAttribute('href') ? 'link' : 'generic';

@@ -83,7 +83,7 @@ class ObserveArguments(Arguments):
     )
     find: str = Field(
         default="",
-        description="A text: only the lines of the whole page that have it, with what stands around them. Their "
+        description="A text: only the first 20 lines of the whole page that have it, with those around them. Their "
         "ids can be acted on.",
     )
 

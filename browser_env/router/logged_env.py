@@ -43,9 +43,11 @@ class LoggedEnv(AsyncBrowserEnv):
         self._provider = PlaywrightProvider(cast(AsyncBrowserEnv, bare))
         self._router = Router([self._provider], policy=Policy(deadline=DEADLINE), log=log, trace_id=trace_id)
         self.begins_logs = log is None
+        self._file_log: FileLog | None = None
 
     def log_to(self, log: FileLog) -> None:
-        """Tell the next episode's attempts to a log."""
+        """Tell the next episode's attempts to a log, until it is closed."""
+        self._file_log = log
         self._router.begin(log=log, trace_id=log.trace_id)
 
     async def step(self, action: Any) -> StepResult:
@@ -56,6 +58,9 @@ class LoggedEnv(AsyncBrowserEnv):
             return await super().step(action)
         if isinstance(done, Finish | Infeasible | Message | AskUser):
             return await super().step(action)
+        if self._file_log is not None and self._file_log.closed:
+            self._file_log = None
+            self._router.begin()
         self._provider.last = None
         with contextlib.suppress(CallFailed):  # the observation says so, too
             plain = isinstance(done, Navigate) and done == Navigate(url=done.url)

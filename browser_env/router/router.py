@@ -220,7 +220,7 @@ class Router:
 
     def _check_numbers(self, provider: Provider, arguments: Arguments, before: tuple[Provider, Failure] | None) -> None:
         """Refuse an action on a number that another provider gave: here it is another element's, or nobody's."""
-        if arguments.portable or self._seen_by in (None, provider):
+        if arguments.portable or (before is None and self._seen_by in (None, provider)):
             return
         why = f"{before[0].name} failed: {before[1].message} " if before else ""
         kind = before[1].type if before else "invalid_arguments"

@@ -24,8 +24,8 @@ DESCRIPTIONS: Mapping[Name, str] = {
     "act": "Do one thing on the current page: in words, or as an action on an element that browser.observe has shown.",
     "extract": "Read data from the current page into a JSON object of a given schema.",
     "observe": "See the current page as an outline, a line an element; [number] is the id of one to act on. With an "
-    "instruction, the actions that come into question are added; with find, it is the lines of the whole page that "
-    "have a text.",
+    "instruction, the actions that come into question are added; with find, it is the first 20 lines of the whole "
+    "page that have a text.",
     "screenshot": "Take a picture of what is in view of the current page.",
 }
 

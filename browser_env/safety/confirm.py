@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from selfsurf.browser_env.act.targets import Targets
@@ -135,6 +136,7 @@ class Confirmer:
             return element, assess(action, element) or Risk(
                 "unknown", "What is around it on the page could not be read."
             )
+        around = replace(around, filled=(*around.filled, *_filled_in_frames(observation)))
         return element, assess(action, element, around)
 
     def answered(self, question: Question, said: str) -> None:
@@ -167,6 +169,12 @@ def allowed_before(action: Action, observation: Observation | None) -> bool:
     if [one["role"] for one in last] != ["assistant", "user"]:
         return False
     return last[0]["text"].endswith(confirmation_of("", action)) and allows(last[1]["text"])
+
+
+def _filled_in_frames(observation: Observation | None) -> list[str]:
+    """Return the names of the filled fields in frames, as the last observation shows them."""
+    elements = observation["elements"] if observation is not None else ()
+    return [element["name"] for element in elements if element["frame"] and element["value"]]
 
 
 def focused(observation: Observation | None) -> int | None:

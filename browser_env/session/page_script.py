@@ -31,6 +31,7 @@ _PARTS = (
     "shapes",
     "written",
     "covers",
+    "rules",
     "observe",
     "branches",
     "act",

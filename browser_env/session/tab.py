@@ -112,6 +112,8 @@ class Tab:
         """Those that are pending: when they began, for which document, in which frame."""
         self._unanswered: set[str] = set()
         self._worlds: dict[str, PageScript] = {}
+        self._silent: dict[str, asyncio.Future[Any]] = {}
+        """Frames that leave a call unanswered, and the call."""
         self._remote: dict[Frame, tuple[str, ProtocolSession]] = {}
 
     @classmethod
@@ -355,13 +357,39 @@ class Tab:
 
         Raises:
             EnvError: no session could be opened for it.
+            TimeoutError: it has left an earlier call unanswered, and still does.
         """
         frame_id = await parent.frame_of(index)
         if frame_id is None:
             return None
+        if frame_id in self._silent:
+            raise TimeoutError
         if frame_id not in self._worlds:
-            self._worlds[frame_id] = self._world(await self._session_of(frame_id, parent), frame_id)
+            opening = asyncio.ensure_future(self._session_of(frame_id, parent))
+            try:
+                self._worlds[frame_id] = self._world(await asyncio.shield(opening), frame_id)
+            except asyncio.CancelledError:
+                self._await_answer(frame_id, opening)
+                raise
         return ForeignFrame(self._worlds[frame_id], parent, index, outer)
+
+    def leave_silent(self, place: ForeignFrame) -> None:
+        """Don't call a frame that hangs until it answers; then with a new script, since the old one has calls left."""
+        world = place.world
+        self.drop(place)
+        asking = world.protocol.send("Runtime.evaluate", {"expression": "0"})
+        self._await_answer(world.frame_id, asyncio.ensure_future(asking))
+
+    def _await_answer(self, frame_id: str, answering: asyncio.Future[Any]) -> None:
+        """Count a frame as silent until then."""
+        self._silent[frame_id] = answering
+
+        def forget(done: asyncio.Future[Any]) -> None:
+            self._silent.pop(frame_id, None)
+            if not done.cancelled():
+                done.exception()
+
+        answering.add_done_callback(forget)
 
     async def _session_of(self, frame_id: str, parent: PageScript) -> ProtocolSession:
         """Return the session of a frame's target: its parent's, or that of its own process."""

@@ -22,6 +22,10 @@ LISTENED = frozenset({
 })  # fmt: skip
 """Events whose listeners make something happen when an element is acted on."""
 
+CELLS = frozenset({"gridcell", "columnheader", "rowheader"})
+CELL_SAYS = frozenset({"aria-selected", "aria-sort", "data-date", "data-day", "data-time", "data-value"})
+"""Attributes by which a cell of a grid tells a listener around it which cell it is."""
+
 STYLES = ("cursor", "visibility", "overflow-x")
 
 
@@ -73,6 +77,8 @@ async def _looked_up(session: Any, node: Node) -> Node:
     if node.tag == "li" and not clickable:  # a list listens for its items
         around = await _evaluated(session, thing, "this.parentElement || this")
         clickable = await _listens(session, around["objectId"])
+    elif node.role in CELLS and CELL_SAYS & set(node.attributes) and not clickable:
+        clickable = await _is_heard(session, thing)
     return dataclasses.replace(node, clickable=clickable)
 
 
@@ -85,6 +91,16 @@ async def _evaluated(session: Any, thing: str, expression: str) -> Any:
 async def _listens(session: Any, thing: str) -> bool:
     found = await session.send("DOMDebugger.getEventListeners", {"objectId": thing})
     return any(listener["type"] in LISTENED for listener in found["listeners"])
+
+
+async def _is_heard(session: Any, thing: str) -> bool:
+    """Does anything around the element listen for what happens to it?"""
+    around = "this.closest('[role=grid], [role=treegrid]') && this.parentNode"
+    while "objectId" in (above := await _evaluated(session, thing, around)):
+        thing, around = above["objectId"], "this.parentNode || this.host || null"
+        if await _listens(session, thing):
+            return True
+    return False
 
 
 async def _accessible(session: Any) -> dict[int, dict[str, Any]]:
@@ -175,15 +191,16 @@ class _Document:
     def nodes(self, session: int, known: dict[int, dict[str, Any]], modal: int | None) -> list[Node]:
         """The elements that have a role of some sort or a stamp."""
         return [
-            self._node(node, (session, backend), known.get(backend), modal)
+            self._node(node, (session, backend), known, modal)
             for node, (kind, backend) in enumerate(zip(self.raw["nodeType"], self.raw["backendNodeId"], strict=True))
             if kind == 1 and (backend in known or STAMP in self.attributes[node])
         ]
 
-    def _node(self, node: int, key: tuple[int, int], accessible: dict[str, Any] | None, modal: int | None) -> Node:
+    def _node(self, node: int, key: tuple[int, int], all_known: dict[int, dict[str, Any]], modal: int | None) -> Node:
         attributes, tag = self.attributes[node], self.tags[node]
         above = self._above(node)
         ancestors = [self.attributes[one] for one in above]
+        accessible, host = all_known.get(key[1]), self._tree(node)
         known = accessible or {}
         properties = {one["name"]: one["value"].get("value") for one in known.get("properties", [])}
         role, name = known.get("role", {}), (known.get("name") or {}).get("value")
@@ -201,6 +218,7 @@ class _Document:
             role=str(role.get("value", "")),
             own_role=role.get("type") == "internalRole",
             name=str(name or ""),
+            host_name=self._name_of_host(host, all_known),
             text=self._text(node, 400) if accessible and not name else "",
             ignored=accessible is None,
             focusable=bool(properties.get("focusable")),
@@ -213,6 +231,12 @@ class _Document:
             where=self._where(node, above),
             stamp=attributes.get(STAMP, ""),
         )
+
+    def _name_of_host(self, host: int, known: dict[int, dict[str, Any]]) -> str:
+        if host < 0 or "-" not in self.tags[host]:
+            return ""
+        name = known.get(self.raw["backendNodeId"][host], {}).get("name") or {}
+        return str(name.get("value") or "")
 
     def _is_editing_host(self, node: int, above: list[int]) -> bool:
         def edits(one: int) -> bool:

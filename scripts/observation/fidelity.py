@@ -27,14 +27,17 @@ uses its map.
 **Recall** is the share of judged elements that the observation has as elements of their own; an ancestor or a label
 in their place does not count. **Roles** agree when the observation's role is one of `accepted_roles`. **Names** agree
 when they are equal after `plain`; a name that the observation ends with an ellipsis agrees when the judge's name
-starts with the rest. Where Chromium gives no name because the role takes none (`NAMELESS`, roles of Chromium's own),
-the element's text is accepted, too. A file input is "Choose File" to Chromium, and a video "Unable to play media.",
-which is what the browser writes on it, not its name: no name is accepted, too. Where the name is nothing but icons,
-the title is accepted, too. **Agreement** is the share of matched elements whose role and name both agree.
+starts with the rest. For a field that Chromium leaves without a name in the shadow tree of a custom element, the name
+that it gives to that element is accepted, too: a label names the host. Where Chromium gives no name because the role
+takes none (`NAMELESS`, roles of Chromium's own), the element's text is accepted, too. A file input is "Choose File" to
+Chromium, and a video "Unable to play media.", which is what the browser writes on it, not its name: no name is
+accepted, too. Where the name is nothing but icons, the title is accepted, too. **Agreement** is the share of matched
+elements whose role and name both agree.
 
 **A false element** is one of the observation's that is not judged interactive and on which nothing would happen: no
 listener for clicks, pointers or drags of its own, no pointer cursor, not focusable, editable or draggable, no native
-control, no label of one, and no role of action that the accessibility tree merely hides (`aria-hidden`). One that is
+control, no label of one, and no role of action that the accessibility tree merely hides (`aria-hidden`). Cells of a
+grid that say which they are (`aria-selected`, `data-date`) may have that listener anywhere around them. One that is
 not rendered (closed details, `content-visibility: hidden`) is false, whatever it listens to. One that is inert counts
 as false unless its states say `inert`, `disabled` or `covered`.
 """
@@ -119,6 +122,8 @@ class Node:
     own_role: bool = False
     """The role is Chromium's own, with no counterpart in ARIA."""
     name: str = ""
+    host_name: str = ""
+    """Chromium's name for the custom element in whose shadow tree it is."""
     text: str = ""
     """All text in it, shown or not; cut after some hundred signs."""
     ignored: bool = True
@@ -127,7 +132,7 @@ class Node:
     inert: bool = False
     clickable: bool = False
     """Chromium says that it responds to clicks, or that the list does whose item it is; or it is a control, or has
-    listeners for clicks, pointers or drags."""
+    listeners for clicks, pointers or drags, or is a cell of a grid and they are around it."""
     pointer: bool = False
     """Its cursor is the pointing hand."""
     labels: bool = False
@@ -211,6 +216,8 @@ def names_agree(node: Node, ours: str) -> bool:
     """Is this one of the names under which the observation may give the element?"""
     if same_name(node.name, ours):
         return True
+    if node.host_name and not plain(node.name) and node.tag in CONTROLS:
+        return not plain(ours) or same_name(node.host_name, ours)
     if node.name in BUILT_IN_NAMES and node.tag in ("input", "video", "audio"):
         return not plain(ours)
     if node.name.strip() and not plain(node.name):  # an icon

@@ -190,7 +190,7 @@ class Orders:
         self._print(seen["dom"], url=seen["url"], title=seen["title"], dom=seen["dom"])
 
     def do_find(self, words: str) -> None:
-        """Show the lines of the whole page that have a text: /find order 17."""
+        """Show the first lines of the whole page that have a text: /find order 17."""
         if not words:
             raise Refused("Find what? /find order 17")
         self.tabs.look()

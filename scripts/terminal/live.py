@@ -74,8 +74,8 @@ class State:
     def see(self, observation: Observation) -> None:
         """Take over the page."""
         self.goal = observation["goal"]
+        self.status = page_status(observation["events"], self.status if observation["url"] == self.url else None)
         self.url, self.title, self.outline = observation["url"], observation["title"], observation["dom"]
-        self.status = page_status(observation["events"], self.status)
 
     def take(self, step: Step) -> None:
         """Take over a step."""

@@ -63,15 +63,20 @@ class Learning(TrainerCallback):
     def warning(self) -> str:
         """Say that nothing is being learned; empty where something is, or where it can't be told."""
         found = self.figures()
-        if not found or any(one["last"] >= GOOD or one["last"] - one["first"] >= LEAST_GAIN for one in found.values()):
+        if not found or any(
+            max(one["first"], one["last"]) >= GOOD or one["last"] - one["first"] >= LEAST_GAIN for one in found.values()
+        ):
             return ""
         told = ", ".join(
             f"{SIGNS[sign]} {one['first']:.2f} in the first {one['steps']} steps and {one['last']:.2f} in the last"
             for sign, one in found.items()
         )
+        teacher = "The teacher must have something to say: told/... in metrics.jsonl counts when."
+        if self.distilled is not None:
+            teacher = f"{self.distilled:.0%} of the rows with a recorded action are learned from the teacher."
         return (
             f"Nothing is being learned: {told}. What may help: more steps, more episodes_per_step and max_rows, a "
-            "higher learning_rate. The teacher must have something to say: told/... in metrics.jsonl counts when."
+            f"higher learning_rate. {teacher}"
         )
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:

@@ -25,6 +25,7 @@ from selfsurf.sdft.run.folder import alone_in, resume_step, settle
 from selfsurf.sdft.run.interruption import WholeSteps
 from selfsurf.sdft.run.learning import Learning
 from selfsurf.sdft.run.library import Library, torch_library
+from selfsurf.sdft.run.memory import ReturnFreed
 from selfsurf.sdft.run.metrics import MetricsLog, Progress
 from selfsurf.sdft.run.processes import check_resumable
 from selfsurf.sdft.run.reporters import check_reporters, reporting
@@ -123,7 +124,7 @@ class Run:
         """What goes along with the training."""
         every = self.settings.snapshot_every
         kept = [Snapshots(self.folder / "snapshots", every, self.about, self.library.save)] if every else []
-        return [self.steps, self.clock, self.log, self.learning, *kept]
+        return [self.steps, self.clock, self.log, self.learning, ReturnFreed(), *kept]
 
     @property
     def given(self) -> dict[str, Any]:

@@ -60,7 +60,8 @@ def scenario(name: str, **options: Any) -> Scenario:
     """
     if name in SITUATIONS:
         return SITUATIONS[name](name, varied=True, **options)
-    flow = {**FLOWS, **SITES}.get(name.removesuffix(VARIED))
+    flows: dict[str, Callable[..., Scenario]] = {**FLOWS, **SITES}
+    flow = flows.get(name.removesuffix(VARIED))
     if flow is None:
         raise ValueError(f"There is no scenario {name!r}; `selfsurf envs --match Scenario` lists them.")
     return flow(name, varied=name.endswith(VARIED), **options)

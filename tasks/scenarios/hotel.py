@@ -28,7 +28,7 @@ class Hotel(Scenario):
         """As `Scenario.draw`."""
         self.user, self.password = USERS[int(rng.integers(len(USERS)))]
         names = some(rng, HOTELS, 9)
-        cities = [
+        cities: list[dict[str, Any]] = [
             {
                 "name": city,
                 "hotels": [{"name": name, "price": int(rng.integers(50, 200))} for name in names[at : at + 3]],

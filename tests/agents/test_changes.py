@@ -289,3 +289,19 @@ def test_the_page_without_its_own_parts_is_the_same_again(page: Any) -> None:
     other = changes.page
     changes.see(page("10:03 A", click))
     assert changes.page == first != other
+
+
+def test_a_page_that_its_own_news_push_down_stays_the_same_page(observation: Any, element: Any) -> None:
+    def page(links: int, y: float, action: Any = None) -> Observation:
+        news = [element(10 + at, "link", f"News {at}", bbox=(0.0, at, 9.0, 1.0)) for at in range(links)]
+        last = "" if action is None else action.to_json()
+        button = element(1, "button", "OK", bbox=(0.0, y, 9.0, 9.0))
+        made: Observation = observation("Go.", [*news, button], page_text="", last_action=last)
+        return made
+
+    changes = Changes()
+    changes.see(page(2, 5.0))
+    changes.see(page(3, 5.0, Wait(ms=600)))
+    before = changes.page
+    assert not changes.see(page(4, 9.0, Click(id=1)))
+    assert changes.page == before

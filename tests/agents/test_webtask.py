@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 import threading
@@ -117,6 +118,37 @@ def test_without_await_step_by_step_on_the_same_page(tmp_path: Path, address: st
     assert [one.meta["outcome"] for one in ends] == ["stopped", "stopped"]
     assert [len(list(one.steps())) for one in ends] == [2, 1]
     assert next(ends[1].steps())["decision"]["roles"][1]["role"] == "verifier"
+
+
+def test_each_task_is_logged_under_its_episode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, llm: Any
+) -> None:
+    monkeypatch.setenv("CLAW_LOG_DIR", str(tmp_path / "logs"))
+    missing = 'Look.\nAction: {"click":99}'
+    with SyncWebtask() as webtask:
+        agent = webtask.create_agent(
+            episodes=tmp_path / "episodes", guards=False, **llm(missing, DONE, ACCEPTED, *[DONE, ACCEPTED])
+        )
+        agent.navigate(address)
+        for _ in range(2):
+            assert agent.execute("Say what the mug costs.").completed
+            agent.do({"action": "click", "id": 2})
+    folders = [*(tmp_path / "logs" / "browser-automation").glob("*/*")]
+    assert until(lambda: len([*(tmp_path / "logs").rglob("summary.json")]) == 2, 10)
+    ids = [Episode(tmp_path / "episodes" / f"task-{number}").meta["traceId"] for number in (1, 2)]
+    assert {folder.name for folder in folders} == {*ids}
+    summaries = [
+        json.loads((folder.parent / id / "summary.json").read_text()) for folder, id in zip(folders, ids, strict=True)
+    ]
+    assert [(one["decision"], one["attempts"], one["errors"]) for one in summaries] == [
+        ("done", 1, {"not_found": 1}), ("done", 0, {})
+    ]  # fmt: skip
+    lines = [
+        json.loads(line)
+        for path in (tmp_path / "logs").rglob("attempt.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    assert [line["outcome"] for line in lines] == ["start", "failure"], "what is done between tasks belongs to none"
 
 
 class Mug(BaseModel):

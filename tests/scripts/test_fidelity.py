@@ -127,6 +127,15 @@ def test_text_stands_for_a_name_where_the_role_takes_none():
     assert not names_agree(node(name="", text="Text"), "Text")
 
 
+def test_a_field_without_a_name_may_have_that_of_its_host():
+    field = node("input", "checkbox", name="", host_name="Agree")
+    assert names_agree(field, "Agree")
+    assert names_agree(field, "")
+    assert not names_agree(field, "Other")
+    assert not names_agree(node("input", "checkbox", name="Own", host_name="Agree"), "Agree")
+    assert not names_agree(node("input", "checkbox", name=""), "Agree")
+
+
 def test_what_the_browser_writes_on_a_file_input_is_no_name():
     assert names_agree(node("input", "button", name="Choose File"), "")
     assert not names_agree(node("input", "button", name="Choose File"), "Photo")
@@ -216,6 +225,54 @@ def test_judge_sees_all_of_a_hard_page(verdict_on, name):
 def test_targets_on_a_hard_page(verdict_on, name):
     verdict = verdict_on(name)
     assert verdict.good, [(one.kind, one.node.html, one.theirs, one.ours) for one in verdict.disagreements]
+
+
+HOSTS = """<!doctype html><label><x-c></x-c> Agree</label><x-c></x-c><script>
+customElements.define("x-c", class extends HTMLElement {
+  static formAssociated = true;
+  constructor() {
+    super();
+    this.attachInternals();
+    this.attachShadow({mode: "open", delegatesFocus: true}).innerHTML = "<input type=checkbox>";
+    this.addEventListener("click", () => 0);
+  }
+});
+</script>"""
+
+
+def test_chromium_names_the_host_of_a_field(tmp_path):
+    page = tmp_path / "hosts.html"
+    page.write_text(HOSTS, encoding="utf8")
+    env = gymnasium.make("Browser-v0", start_url=page.as_uri(), viewport=VIEWPORT, screenshot=False)
+    try:
+        observation, _ = env.reset(seed=0)
+        fields = [one for one in collect(env.unwrapped.core) if one.tag == "input"]
+    finally:
+        env.close()
+    assert [(one.name, one.host_name) for one in fields] == [("", "Agree"), ("", "")]
+    assert [one["name"] for one in observation["elements"] if one["role"] == "checkbox"] == ["Agree", ""]
+
+
+DAYS = """<!doctype html><table role=grid id=days><tr><th>Mo<td data-date=19>19<td>20</table>
+<table role=grid><tr><td data-date=21>21</table>
+<script>
+  document.querySelectorAll('td').forEach((cell) => { cell.dataset.agentId = cell.textContent; });
+  days.addEventListener('pointerdown', (event) => { document.title = `picked ${event.target.dataset.date}`; });
+</script>"""
+
+
+def test_a_cell_that_a_listener_around_it_knows_is_not_false(tmp_path):
+    page = tmp_path / "days.html"
+    page.write_text(DAYS, encoding="utf8")
+    env = gymnasium.make("Browser-v0", start_url=page.as_uri(), viewport=VIEWPORT, screenshot=False)
+    try:
+        env.reset(seed=0)
+        cells = {one.stamp: can_be_acted_on(one, ()) for one in collect(env.unwrapped.core) if one.stamp}
+        obs, *_ = env.step({"action": "click", "selector": "[data-date='19']"})
+    finally:
+        env.close()
+    assert cells == {"19": True, "20": False, "21": False}
+    assert obs["title"] == "picked 19"
 
 
 @pytest.mark.slow

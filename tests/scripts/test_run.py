@@ -224,6 +224,30 @@ def test_a_page_answered_with_an_error_says_so_everywhere(
     assert (said["start_status"], said["max_steps"]) == (404, 10)
 
 
+def test_the_log_of_an_open_goal_that_the_agent_says_is_done_ends_as_done(run: Any, tmp_path: Path) -> None:
+    script = 'actions=[{"action":"finish","answer":"Seen."}]'
+    page = ("--url", "data:text/html,<h1>News</h1>", "--logs", str(tmp_path / "logs"))
+    _, meta, _ = run("--goal", "Look.", *page, "--agent", "scripted", "--set", script)
+    (folder,) = (tmp_path / "logs").glob("browser-automation/*/*")
+    assert until(lambda: (folder / "summary.json").exists(), 10)
+    assert (meta["outcome"], json.loads((folder / "summary.json").read_text())["decision"]) == ("stopped", "done")
+
+
+def test_a_page_that_could_not_be_opened_has_no_status(
+    run: Any,
+    loopback: Callable[..., Any],  # noqa: F811
+) -> None:
+    url = loopback(lambda request: (500, {}, b"No.")).url
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closed = f"http://127.0.0.1:{server.getsockname()[1]}/"
+    script = json.dumps([{"action": "navigate", "url": closed}])
+    given = ("--agent", "scripted", "--set", f"actions={script}", "--max-steps", "1", "--allowed", "127.0.0.1")
+    result, *_ = run("--goal", "Look.", "--url", url, *given)
+    assert f"The start page was answered with 500: {url}" in result.stderr
+    assert "chrome-error://chromewebdata/" in result.stderr
+    assert "chromewebdata/ (500)" not in result.stderr
+
+
 OWN_TASK = """
 from selfsurf.browser_env import Score, Task
 

@@ -37,6 +37,7 @@ def learned(success, right=(), earlier=0):
         ([0.0] * 6, [0.2, 0.2, 0.3, 0.5, 0.6, 0.7], ""),  # it can't do it yet, but comes nearer
         ([0.2, 0.3, 0.3, 0.5, 0.7, 0.8], [], ""),
         ([1.0, 0.9, 1.0, 1.0, 0.9, 1.0], [], ""),  # there was nothing to learn
+        ([], [1.0, 1.0, 1.0, 0.0, 1.0, 1.0], ""),  # nor here, whatever a sample was
         ([0.2] * 5, [], ""),  # too short to tell
         ([], [], ""),
     ],
@@ -47,6 +48,11 @@ def test_a_run_that_learns_nothing_says_so(caplog, success, right, warned):
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == bool(warned)
     assert not warned or said[0].startswith(f"Nothing is being learned: {warned}. What may help")
+
+
+def test_where_actions_are_recorded_the_teachers_share_is_said():
+    lines = [{"episodes/success": 0.2, "recorded/distilled": 0.25 * (step % 2)} for step in range(6)]
+    assert Learning(lines).warning().endswith("12% of the rows with a recorded action are learned from the teacher.")
 
 
 def test_it_is_said_halfway_and_what_came_before_a_resume_counts(caplog):
@@ -108,6 +114,10 @@ def test_a_gain_says_how_little_it_was_measured_on(tmp_path, capsys):
     said = _summary_text({"adapter": "a", "evaluation": found})
     assert "agreement 0.00 before, 1.00 after (4 states of 1 episode, which shows little); perplexity" in said
     assert "best state" not in said
+    assert (
+        "a, 25% of the rows with a recorded action learned from the teacher, the others from the action"
+        in _summary_text({"adapter": "a", "evaluation": found, "distilled": 0.25})
+    )
     assert "a, as it began, since no later state was seen to do better: held-out" in _summary_text(
         {"adapter": "a", "evaluation": {**found, "best": found["base"]}}
     )

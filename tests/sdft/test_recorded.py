@@ -164,7 +164,7 @@ def test_what_was_chosen_trades_places_with_what_was_not(recording):
         elements = {each["id"]: each for each in chosen.observation["elements"]}
         return chosen.action.options[0], set(elements[chosen.action.id]["options"])
 
-    was, offered = workshop(recording)
+    _, offered = workshop(recording)
     others = [varied(recording, np.random.default_rng(seed)) for seed in range(40)]
     chosen = {workshop(one)[0] for one in others if workshop(one)[1] == offered}
     assert len(chosen) > 2, "the same options, another of them"

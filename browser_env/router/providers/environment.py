@@ -263,10 +263,15 @@ class EnvironmentProvider(Provider):
 
         try:
             return await self._calls.run(look())
-        except EnvError as error:
+        except Exception as raised:
+            error = raised
+            if self._env is not None and not isinstance(raised, EnvError):
+                error = await on_loop(self._env.core.explained(raised))
+            if not isinstance(error, EnvError):
+                raise
             self._ready = not self._own
             why = str(error)
-            raise ProviderError(self._kind_of(why), f"{why}.") from error
+            raise ProviderError(self._kind_of(why), f"{why}.") from raised
 
     def _kind_of(self, why: str) -> ErrorType:
         """Return what a failure of the environment is: a timeout only if the page is there for the same call again."""

@@ -35,7 +35,7 @@ def test_a_drag_whose_target_goes_away_drops_nothing(open_page):
     env, _ = open_page(
         f"""<div id=a draggable=true role=button style="{BOX};top:20px;left:20px">from</div><div id=b role=button style="{BOX};top:20px;left:220px">to</div>
         <script>const seen = []; for (const type of ['dragstart', 'drop', 'dragend']) document.addEventListener(type, () => document.title = seen.push(type) && seen);
-        a.ondragstart = (e) => {{ e.dataTransfer.setData('text/plain', 'x'); a.ondrag = () => b.remove() }}; document.ondragover = (e) => e.preventDefault()</script>"""
+        a.ondragstart = (e) => {{ e.dataTransfer.setData('text/plain', 'x') }}; document.ondragenter = () => b.remove(); document.ondragover = (e) => e.preventDefault()</script>"""
     )
     obs, *_ = env.step({"action": "drag", "from": "#a", "to": "#b"})
     assert (obs["last_error"][:20], obs["title"]) == ("Element 2 is no long", "dragstart,dragend")

@@ -39,3 +39,11 @@ def test_an_editor_that_looks_at_the_selection_now_and_then_has_it_before_the_ne
         env.step({"action": "select", "id": by_name(obs, "Text")["id"], "options": [word]})
         obs, *_ = env.step({"action": "click", "id": by_name(obs, "Bold")["id"]})
     assert obs["title"] == "(two)(one)"
+
+
+def test_an_editor_that_is_a_frames_body_has_the_focus(open_page, by_name):
+    env, obs = open_page("<iframe srcdoc='<body contenteditable role=textbox aria-label=Text>old</body>'></iframe>")
+    env.step({"action": "fill", "id": by_name(obs, "Text")["id"], "text": "one"})
+    obs, *_ = env.step({"action": "type", "text": " two"})
+    assert obs["events"] == ()
+    assert value(env, "frames[0].document.body.innerText") == "one two"

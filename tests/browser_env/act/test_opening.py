@@ -11,6 +11,8 @@ MOVES = """<style>@keyframes p { from { opacity: 0; transform: scale(.8) } }
 @keyframes q { to { opacity: 0 } }
 .zoom { animation: p .25s; pointer-events: none }
 .from { opacity: 0 } .active { transition: opacity .25s; pointer-events: none }
+.enter { transform: scale(0); animation: .25s both paused }
+.enter.grow { animation-name: p; animation-play-state: running }
 .out { animation: q .25s forwards; pointer-events: none; position: absolute }
 </style><button id=b>Delete</button><p id=o>none</p>"""
 POPUPS = {
@@ -23,6 +25,8 @@ POPUPS = {
       requestAnimationFrame(() => requestAnimationFrame(() => m.className = 'active')) }}</script>""",
     "one that a script animates": f"""<div id=m hidden>{HELD}</div><script>b.onclick = () => {{ m.hidden = false; m.style.pointerEvents = 'none';
       m.animate([{{opacity: 0}}, {{}}], 250).onfinish = () => m.style.pointerEvents = '' }}</script>""",
+    "one that grows out of nothing some frames later": f"""<div id=m class=enter hidden onanimationend="m.className = ''">{HELD}</div><script>
+      const later = (frames) => {{ if (frames) requestAnimationFrame(() => later(frames - 1)); else m.classList.add('grow') }}; b.onclick = () => {{ m.hidden = false; later(5) }}</script>""",
     "one that is told a moment later": f"""<div id=m hidden onanimationend="setTimeout(() => m.className = '', 30)">{HELD}</div>
       <script>b.onclick = () => {{ m.hidden = false; m.className = 'zoom' }}</script>""",
     "one in a panel that moves": f"""<div id=m hidden class=zoom style='pointer-events:auto'><div id=n style='pointer-events:none'><p id=i>{HELD}</p></div></div>
@@ -64,6 +68,7 @@ ONLY_LOOKS = {
     "a tooltip": "<button onclick='t.hidden = false'>Go</button><div id=t class=fade hidden>A hint</div>",
     "an ornament": "<button onclick=\"t.className = 'ever'\">Go</button><div id=t><a href=#x>more</a></div>",
     "a link that nobody can click": "<button onclick=\"t.style.pointerEvents = 'none'\">Go</button><div id=t><a href=#x>more</a></div>",
+    "one that is scaled to nothing": "<button onclick=\"t.style.transform = 'scale(0)'\">Go</button><div id=t style='transition: transform 9s'><a href=#x>more</a></div>",
     "a slow one": "<button onclick=\"t.className = 'slow'\">Go</button><div id=t><a href=#x>more</a></div>",
 }
 

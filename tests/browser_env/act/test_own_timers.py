@@ -87,12 +87,47 @@ def test_what_a_timer_of_the_step_brings_is_seen(make, loopback, kind, how):
     assert "answer" in text
 
 
+PENDING = {
+    "idle callbacks one after another": "let n = 0; (function go() { requestIdleCallback(() => { if (++n < 8) go(); else done() }) })()",
+    "a search when the page is idle": "clearTimeout(window.t); t = setTimeout(() => requestIdleCallback(async () => { await fetch('/slow'); requestIdleCallback(done) }), 300)",
+    "a scheduled task": "window.c?.abort(); c = new AbortController(); scheduler.postTask(done, {delay: 400, signal: c.signal}).catch(() => {})",
+    "a task in the background": "scheduler.postTask(() => scheduler.postTask(done, {priority: 'background'}), {priority: 'background'})",
+    "messages one after another": "const {port1, port2} = new MessageChannel(); let n = 0; port1.onmessage = () => { const end = performance.now() + 15; while (performance.now() < end); if (++n < 10) port2.postMessage(0); else setTimeout(done, 150) }; port2.postMessage(0)",
+    "an answer by messages": "const {port1, port2} = new MessageChannel(); port1.onmessage = () => setTimeout(() => fetch('/slow').then(() => back.postMessage(0)), 100); const {port1: end, port2: back} = new MessageChannel(); end.onmessage = () => setTimeout(done, 100); port2.postMessage(0)",
+    "requests in a chain that is given up": "window.c?.abort(); c = new AbortController(); fetch('/slow', {signal: c.signal}).then(() => fetch('/slow?2', {signal: c.signal})).then((r) => r.text()).then(() => setTimeout(done, 20))",
+    "two frames": "requestAnimationFrame(() => requestAnimationFrame(done))",
+    "a timer of text": "setTimeout('done()', 300)",
+    "the end of a transition": "m.ontransitionend = done; m.style.opacity = 0.5",
+    "the end of an animation": "m.onanimationend = done; m.className = 'on'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PENDING)
+def test_what_the_step_has_asked_for_otherwise_is_seen(make, loopback, kind):
+    page = f"""<style>@keyframes fade {{ to {{ opacity: .5 }} }} .on {{ animation: fade .3s }} #m {{ transition: opacity .2s .2s }}</style>
+    <input id=i aria-label=City><p id=m>old</p><p id=q></p><script>function done() {{ q.textContent = 'answer' }} i.oninput = () => {{ q.textContent = 'typing'; {PENDING[kind]} }}</script>"""
+
+    def answer(request):
+        if request.path.startswith("/slow"):
+            time.sleep(0.2)
+        return b"<!doctype html>" + page.encode()
+
+    env, _ = make(loopback(answer).url)
+    text, _ = outcome(env, {"action": "fill", "id": 1, "text": "O"})
+    assert "answer" in text
+
+
 OTHERS = {
     "a clock": "setInterval(() => { c.textContent = Date.now() }, 200)",
     "a chain of timers": "(function go() { c.textContent = Date.now(); setTimeout(go, 150) })()",
     "an animation": "(function go() { requestAnimationFrame(go); setTimeout(() => {}, 300) })()",
     "a poll": "setInterval(() => fetch('/slow'), 30)",
     "a poll in a chain": "(function go() { fetch('/slow'); setTimeout(go, 30) })()",
+    "idle callbacks": "(function go() { c.textContent = Date.now(); requestIdleCallback(go) })()",
+    "tasks": "(function go() { c.textContent = Date.now(); scheduler.postTask(go, {delay: 50}) })()",
+    "messages": "const {port1, port2} = new MessageChannel(); port1.onmessage = () => setTimeout(() => { c.textContent = Date.now(); port2.postMessage(0) }, 30); port2.postMessage(0)",
+    "messages in a row": "const {port1, port2} = new MessageChannel(); port1.onmessage = () => port2.postMessage(0); port2.postMessage(0)",
+    "transitions": "c.ontransitionend = c.ontransitioncancel = () => { c.style.opacity = c.style.opacity === '0.5' ? 1 : 0.5 }; c.style.cssText = 'opacity: 1; transition: opacity .25s'; setTimeout(c.ontransitionend, 100)",
 }
 
 
@@ -116,6 +151,9 @@ def test_what_the_page_does_by_itself_is_not_waited_for(make, loopback, by_name,
         "setTimeout(() => q.remove(), 700)",
         "clearTimeout(setTimeout(() => q.remove(), 500))",
         "window.t ??= setInterval(() => { q.hidden = !q.hidden }, 400)",
+        "cancelIdleCallback(requestIdleCallback(() => q.remove()))",
+        "c = new TaskController(); scheduler.postTask(() => q.remove(), {delay: 500, signal: c.signal}).catch(() => {}); c.abort()",
+        "const {port1, port2} = new MessageChannel(); port1.onmessage = () => q.remove(); port1.close(); port2.postMessage(0)",
     ],
 )
 def test_long_and_cancelled_timers_and_intervals_are_not_waited_for(open_page, timer):
@@ -147,3 +185,12 @@ def test_pages_find_timers_as_they_are(open_page):
         ]).then((all) => [...all, setTimeout.name, setTimeout.length, /native code/.test(setTimeout), typeof setTimeout(() => {}), Object.keys(Object.getOwnPropertyDescriptor(window, 'setTimeout')).length])""",
     )
     assert found == [[True, "a", 2], 3, "number", 3, "setTimeout", 1, True, "number", 4]
+
+
+def test_a_timer_that_what_the_mouse_leaves_sets_is_waited_for(open_page, by_name):
+    env, obs = open_page(
+        "<button id=a>One</button><button>Two</button><p id=o></p><script>a.onpointerout = () => setTimeout(() => o.textContent = 'left', 250)</script>"
+    )
+    env.step({"action": "hover", "id": by_name(obs, "One")["id"]})
+    obs, *_ = env.step({"action": "hover", "id": by_name(obs, "Two")["id"]})
+    assert "left" in obs["page_text"]

@@ -158,6 +158,17 @@ def test_a_menu_that_opens_over_its_button_is_no_slip(open_page):
     assert [*obs["events"]] == ["when the mouse was released, div#m had come over the element: no click"]
 
 
+def test_what_comes_over_a_field_that_is_pressed_is_its_own(open_page, by_name):
+    env, obs = open_page(
+        """<input aria-label=Day onmousedown="c.hidden = false"><div id=c hidden style="position:fixed;inset:0;background:white">
+        <button onclick="document.title = 17">17</button></div>"""
+    )
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Day")["id"]})
+    assert obs["events"] == ()
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "17")["id"]})
+    assert obs["title"] == "17"
+
+
 CLIPPED = "border:0;clip:rect(0,0,0,0);height:1px;width:1px;margin:-1px;padding:0;overflow:hidden;position:absolute"
 
 

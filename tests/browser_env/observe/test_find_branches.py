@@ -125,7 +125,7 @@ def test_the_branches_have_what_the_whole_page_has(env, loopback, monkeypatch, s
     for number in range(20):
         text, around, most = page.query(), page.random.choice([0, 1, 1, 4]), page.random.choice([1, 3, 20, 20])
         with monkeypatch.context() as patched:
-            patched.setattr(looks, "NEAR", (None,))
+            patched.setattr(looks, "SCALES", (None,))
             whole = env.unwrapped.find(text, around=around, most=most)
         assert env.unwrapped.find(text, around=around, most=most) == whole, (seed, number, text, around, most)
         found += len(whole)
@@ -141,3 +141,63 @@ def test_a_secret_that_fields_hold_jointly_is_masked_in_the_branches(loopback):
         for name in ("First", "Second"):
             (found,) = env.unwrapped.find(name)
             assert 'value="<secret:pin>"' in found.line
+
+
+ROWS = """<label for=first>First</label><input id=first><table id=rows></table><script>
+document.getElementById('rows').innerHTML = Array.from({length: 2000}, (_, i) => `<tr><td>Row ${i}<td>Ada ${i} Row
+<td>R<b>e</b>f <i>${i}</i>/<u>${i % 7}</u><td><a href=x aria-label='Open the file ${i}'>+</a>
+<td><span id=n${i}>Sell</span> <button id=b${i} aria-labelledby='b${i} n${i}' aria-label='Row ${i}'>-</button>
+<td><input type=checkbox aria-label=Choice ${i % 500 ? '' : 'checked'}>`).join('')
+</script>"""
+
+QUERIES = [
+    "Row 150", "Row 1999", "row", "150", "ada", "Ada 19", "a", "Ref 1234/", "ef 77", "Open the file 19", "file 1999",
+    "1200 Sell", "checked", "table", "checkbox", "cell", "Search", 'link "Open', "15 0", "/", '"', "nowhere",
+]  # fmt: skip
+
+
+def test_one_pass_over_branches_suffices_for_rows_of_cells(env, loopback, monkeypatch):
+    env.reset(options={"start_url": loopback(lambda request: ROWS.encode()).url})
+    for text in QUERIES:
+        results = []
+        for scales in ((None,), looks.SCALES[:1]):
+            monkeypatch.setattr(looks, "SCALES", scales)
+            results.append(env.unwrapped.find(text))
+            monkeypatch.undo()
+        assert results[0] == results[1], text
+        assert bool(results[0]) == (text not in ("Search", "15 0", "nowhere")), text
+
+
+FAR = "<div style='height:5000px'>" + "".join(f"<p>Line {i}</p>" for i in range(100)) + "</div>"
+SPILLED = {
+    "absolute": "<div><button style='position:absolute;left:20px;top:20px'>Pay</button></div>",
+    "moved": "<div style='height:20px'><button style='position:relative;top:-4980px'>Pay</button></div>",
+    "without a box": "<div><div style='position:absolute;left:20px;top:20px'><div onclick='1' style='display:contents'>Pay</div></div></div>",
+}  # fmt: skip
+COVER = "<a href=# style='position:absolute;inset:0 auto auto 0;width:300px;height:120px'>Consent</a>"
+
+
+@pytest.mark.parametrize("where", ["page", "frame", "shadow root"])
+@pytest.mark.parametrize("how", SPILLED)
+def test_what_is_covered_far_from_the_blocks_around_it_says_by_what(env, loopback, how, where):
+    page = FAR + SPILLED[how] + FAR + COVER
+    if where == "frame":
+        page = f'<iframe height=200 srcdoc="{page}"></iframe>'
+    if where == "shadow root":
+        page = f"<div><template shadowrootmode=open>{page}</template></div>"
+    env.reset(options={"start_url": loopback(lambda request: page.encode()).url})
+    pay, consent = env.unwrapped.find("Consent")
+    assert pay.line.endswith('covered by link "Consent"')
+    assert consent.line.endswith('link "Consent"')
+
+
+STATES = """<div style='width:90px;height:40px;overflow:hidden'><button style='margin-left:200px'>Next</button></div>
+<div inert><button>Send</button></div><input id=field aria-label=Name><script>field.focus({preventScroll: true})</script>
+<div style='height:60px;overflow:auto'><p style='height:300px'>Terms</p></div>
+<p>Sum <i style='display:inline-block;width:9px;height:9px;background:red'></i>"""
+
+
+@pytest.mark.parametrize("words", ["clipped", "inert", "focused", "scrolls", "red box"])
+def test_words_of_the_outline_itself_are_found_anywhere(env, loopback, words):
+    env.reset(options={"start_url": loopback(lambda request: (FAR + STATES + FAR).encode()).url})
+    assert words in env.unwrapped.find(words)[0].line

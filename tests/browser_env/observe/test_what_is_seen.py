@@ -189,3 +189,29 @@ def test_decoration_is_not(open_page):
     page = "<style>li::before{content:'\\2022'} p::before{content:'\\f00c'} .n::before{content:''}</style><ul><li>One</ul><p>Two<p class=n>Three"
     _, obs = open_page(page)
     assert obs["page_text"].split() == ["One", "Two", "Three"]
+
+
+EDITOR_TEXTS = {
+    "beside the caret": ("one \u200b\u200b\u200b\u200b\u200b\u200b\u200b<b>two</b>", "one two"),
+    "within a word": ("on\ufeffe<b>\ufefftwo\ufeff</b>", "onetwo"),
+    "alone": ("<p>\ufeff</p>", ""),
+    "a word joiner": ("<p>one\u2060</p>", "one"),
+    "a space at the end": ("<p>one&nbsp;</p>", "one"),
+    "a family": ("\U0001f468\u200d\U0001f469\u200d\U0001f467\ufeff", "\U0001f468\u200d\U0001f469\u200d\U0001f467"),
+    "Persian": ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645\u200b", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"),
+    "a joiner at the end": ("\u0645\u06cc\u200c", "\u0645\u06cc\u200c"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", EDITOR_TEXTS)
+def test_an_editor_holds_no_fillers(open_page, by_name, kind):
+    html, value = EDITOR_TEXTS[kind]
+    _, obs = open_page(f"<meta charset=utf8><div contenteditable role=textbox aria-label=Text>{html}</div>")
+    assert by_name(obs, "Text")["value"] == value
+
+
+def test_an_editor_that_keeps_spaces_holds_those_that_are_meant(open_page, by_name):
+    _, obs = open_page(
+        "<meta charset=utf8><div contenteditable role=textbox aria-label=Text style='white-space:pre-wrap'>10&nbsp;km &nbsp;on\ufeff foot&nbsp;</div>"
+    )
+    assert by_name(obs, "Text")["value"] == "10\u00a0km  on foot "

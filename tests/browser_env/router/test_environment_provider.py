@@ -16,7 +16,7 @@ from selfsurf.browser_env.router.providers import make
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import CallFailed, Router
 from selfsurf.browser_env.session.runtime import runtime
-from tests.processes import crowd, until
+from tests.processes import browsers, crowd, until
 
 PAGE = (
     "data:text/html,<title>Shop</title><body style='margin:0'><h1>Shop</h1>"
@@ -149,6 +149,25 @@ def test_a_crashed_page_is_back_before_the_model_is_told(log):
         asyncio.run_coroutine_threadsafe(protocol.send("Page.crash"), runtime().loop)
         told = await failure_of(router.observe())
         assert told.type == "crashed"
+        assert "started again" in told.message
+        assert '[2] button "Go"' in (await router.observe()).outline
+        await router.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("call", ["observe", "screenshot"])
+def test_a_killed_browser_is_back_before_the_model_is_told(log, call):
+    provider = PlaywrightProvider(safety=Safety())
+    router = Router([provider], log=log)
+
+    async def play():
+        await router.navigate(PAGE)
+        for process in browsers():
+            process.kill()
+        told = await failure_of(getattr(router, call)())
+        assert told.type == "crashed"
+        assert "the browser has ended" in told.message
         assert "started again" in told.message
         assert '[2] button "Go"' in (await router.observe()).outline
         await router.close()

@@ -223,6 +223,21 @@ def test_a_number_is_not_taken_to_a_provider_that_did_not_give_it(scripted):
     assert [one.call for one in other.calls] == ["navigate", "observe", "act"]
 
 
+def test_a_number_of_a_page_that_crashed_is_not_taken_to_another_provider(scripted):
+    one, other = scripted("a", None, None, missing(), ProviderError("crashed", "Gone.")), scripted("b")
+    router = Router([one, other])
+
+    async def play():
+        await router.navigate("http://site.test/")
+        await router.observe()
+        await failure_of(router.act({"click": 1}))
+        told = await failure_of(router.act({"click": 1}))
+        assert "b has taken over" in told.message
+
+    asyncio.run(play())
+    assert [one.call for one in other.calls] == []
+
+
 def test_anything_raised_is_a_failure_and_a_cancelled_call_ends_its_attempt(log, scripted):
     router = Router([scripted("a", KeyError("x"), asyncio.sleep(5))], log=log)
 

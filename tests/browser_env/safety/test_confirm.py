@@ -19,7 +19,7 @@ PAGE = """<button onclick="document.title = 'deleted'">Delete account</button><b
 def asked(open_page):
     """Return a function that opens the page with a user who says `answer`: `env, obs, questions = asked(True)`."""
 
-    def open_it(answer, html=PAGE, **more):
+    def open_it(answer, html=PAGE, inner=None, **more):
         questions = []
 
         def confirm(action, element, risk):
@@ -28,7 +28,8 @@ def asked(open_page):
             )
             return answer() if callable(answer) else answer
 
-        env, obs = open_page(html, options={"safety": Safety(confirm=confirm, **more)})
+        framed = {} if inner is None else {"inner": inner}
+        env, obs = open_page(html, options={"safety": Safety(confirm=confirm, **more)}, **framed)
         return env, obs, questions
 
     return open_it
@@ -256,6 +257,18 @@ def test_frames_of_another_origin_are_looked_into(open_page, by_name):
     obs, *_ = env.step({"action": "fill", "id": by_name(obs, "i")["id"], "text": "123"})
     assert "(payment)" in obs["last_error"]
     assert by_name(obs, "i")["value"] == ""
+
+
+@pytest.mark.parametrize("address", ["inner.html", "http://other.test/inner.html"])
+def test_a_card_filled_in_in_a_frame_makes_the_pages_continue_a_purchase(asked, by_name, address):
+    page = f"<iframe src='{address}'></iframe><form onsubmit='document.title = 1; return false'><button>Continue</button></form>"
+    env, obs, questions = asked(lambda: questions[-1][2] == "payment", page, inner="<input aria-label='Card number'>")
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Continue")["id"]})
+    assert (obs["title"], questions) == ("1", []), "without a card it is no purchase"
+    obs, *_ = env.step({"action": "fill", "id": by_name(obs, "Card number")["id"], "text": "4242 4242 4242 4242"})
+    assert obs["last_error"] == ""
+    obs, *_ = env.step({"action": "click", "id": by_name(obs, "Continue")["id"]})
+    assert "did not allow this action (purchase)" in obs["last_error"]
 
 
 DIALOG = """<button onclick="if (confirm('Pay $50 now?')) document.title = 'paid'">Go on</button>

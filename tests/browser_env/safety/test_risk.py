@@ -16,6 +16,8 @@ BUTTONS = {
         | Finalizar pedido | Comprar agora | Confirmar compra | Pagar agora | Encomendar
         | Checkout and pay | Reserve and pay | Finish & pay | Get it now for $9.99 | Renew for $15 | Tip $3
         | Check out with Apple Pay | Buy with Google Pay | Check out with PayPal | Authorize payment | Swipe to pay | Unlock for $2
+        | Zahlung auslösen | Auftrag erteilen | Bestätigen Sie die Bestellung | Bezahlen Sie Ihre Rechnung | Buche dein Zimmer
+        | Auf Premium upgraden | Gepäck hinzubuchen | Das Buch vorbestellen | Für Kinder spenden
         | Order with obligation to pay | Gebot abgeben | Buchen & bezahlen | Für 9 € freischalten
         | Commander avec obligation de paiement | Réserver et payer | Placer une enchère
         | Reservar y pagar | Pedido con obligación de pago | Hacer una puja | Prenota e paga | Ordine con obbligo di pagamento | Fai un'offerta
@@ -51,6 +53,7 @@ HARMLESS_BUTTONS = """Delete filter | Remove tag | Clear | Clear search | Order 
     | Ajouter au panier | Annuler | Effacer la recherche | Commandes | Trier par date | Moyens de paiement | Ordenar por fecha | Cancelar | Añadir al carrito | Borrar filtros | Pedidos | Envíos | Métodos de pago
     | Ordina per data | Annulla | Aggiungi al carrello | Cancella filtri | I miei ordini | Metodi di pagamento | Adicionar ao carrinho | Meus pedidos | Limpar filtros
     | Annuleren | In winkelwagen | Bestellingen | Wis zoekopdracht | Filter verwijderen | Sorteren op datum | Order number 4711 | Delivery address | Buy me a coffee is a website
+    | Wo kaufen | Später bezahlen | Zahlen Sie später | Buchen Sie früh und sparen | Jetzt einkaufen | Aufträge | Zur Spende
     | Payer en plusieurs fois, comment ? | Microsoft will Spielefirma kaufen | Acheter ou louer : que choisir ? | Buy or rent? | Ways to pay
     | Proceed to payment | Weiter zur Zahlung | Continuer vers le paiement | PayPal | Klarna | Apple Pay | Shop Pay
     | Benefits and pay | Get $20 off | Rooms from $50 | Complete set $20 | Sans obligation de paiement

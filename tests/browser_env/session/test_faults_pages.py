@@ -416,3 +416,62 @@ def test_a_frame_that_does_not_answer_costs_three_seconds_once(loopback, kind, c
     finally:
         over.set()
         env.close()
+
+
+LOOPING = {
+    "loops": "<iframe src={other}/loop></iframe>",
+    "loops, and three do": "<iframe src={other}/loop></iframe><iframe src={third}/loop></iframe><iframe src={fourth}/loop></iframe>",
+    "loops in another": "<iframe src={other}/nested></iframe>",
+    "is never sent": "<iframe src={other}/never></iframe>",
+    "is late": "<iframe src={other}/late></iframe>",
+    "computes": "<iframe src={other}/eight></iframe>",
+}
+
+
+@pytest.mark.parametrize("kind", few(2, LOOPING))
+def test_a_frame_of_another_process_that_does_not_answer_costs_three_seconds_once(loopback, kind):
+    over = threading.Event()
+
+    def answer(request):
+        port = request.server.server_port
+        frames = {"other": "localhost", "third": "a.localhost", "fourth": "b.localhost"}
+        at = {name: f"http://{host}:{port}" for name, host in frames.items()}
+        if request.path in ("/never", "/late"):
+            over.wait(8 if request.path == "/late" else 60)
+        return {
+            "/": "<button onclick=\"document.title = 'done'\">Go</button>" + LOOPING[kind].format(**at),
+            "/loop": "<p>in<script>for (;;);</script>",
+            "/late": "<button>late</button>",
+            "/eight": "<button>late</button><script>const end = Date.now() + 8000; while (Date.now() < end);</script>",
+            "/nested": f"<p>in<iframe src={at['third']}/loop></iframe>",
+            "/plain": "<p>plain",
+        }.get(request.path, "").encode()
+
+    url = loopback(answer).url
+    env = gymnasium.make("Browser-v0", start_url=url, screenshot=False, switches=("--site-per-process",))
+
+    def timed(most, *args):
+        start = time.monotonic()
+        obs, *_ = env.step({"action": args[0], **dict(args[1:])})
+        assert time.monotonic() - start < most * crowd()
+        assert obs["last_error"] == ""
+        return obs
+
+    try:
+        env.reset(seed=0, options={"start_url": f"{url}/plain"})
+        start = time.monotonic()
+        obs, _ = env.reset(seed=0, options={"start_url": url})
+        assert time.monotonic() - start < 5 * crowd()
+        answered = kind == "computes" and "late" in obs["page_text"]  # on a crowded machine it has the time
+        assert answered or re.search(r"^ *iframe .*(not answering|not loaded)$", obs["dom"], re.MULTILINE), obs["dom"]
+        for _ in range(2):
+            assert timed(2, "click", ("selector", "text=Go"))["title"] == "done"
+        assert "iframe" in timed(5, "navigate", ("url", url))["dom"]
+        if kind in ("is late", "computes"):
+            assert until(lambda: "late" in timed(2, "wait", ("ms", 200))["page_text"], 20)
+            ids = [element["id"] for element in timed(2, "wait", ("ms", 10))["elements"]]
+            assert len(ids) == len(set(ids)) == 2
+        assert timed(2, "navigate", ("url", f"{url}/plain"))["page_text"] == "plain"
+    finally:
+        over.set()
+        env.close()
