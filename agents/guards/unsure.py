@@ -6,8 +6,8 @@ import math
 
 from selfsurf.agents.guards.base import Guard, Verdict
 from selfsurf.agents.policy import Completion
-from selfsurf.browser_env import Action, Infeasible, Observation
-from selfsurf.browser_env.actions import AskUser
+from selfsurf.browser_env import Action, Click, Infeasible, Observation
+from selfsurf.browser_env.actions import AskUser, Select
 from selfsurf.browser_env.safety.confirm import allowed_before, confirmation_of, target_of
 from selfsurf.browser_env.safety.risk import assess
 
@@ -22,7 +22,8 @@ class Unsure(Guard):
     """A model that was unsure of a reply asks before it orders, sends or deletes something, and stops without a yes.
 
     It is heard where a constrained reply names what it acts on (`LLMAgent.labels`): there a reply's probability is that
-    of the choice. What can't be undone is told by an element's label, by the rules of `Safety.confirm`.
+    of the choice, of an element or an option; a text may be copied from the goal in several ways. What can't be undone
+    is told by an element's label, by the rules of `Safety.confirm`.
     """
 
     name = "unsure"
@@ -39,8 +40,8 @@ class Unsure(Guard):
         """See `Guard.check`."""
         likely, self._likely = self._likely, 1.0
         target = target_of(action, obs)
-        if likely < self._least:
-            said = " ".join(getattr(action, "options", ())) or getattr(action, "text", "")
+        if isinstance(action, (Click, Select)) and likely < self._least:
+            said = ", ".join(action.options) if isinstance(action, Select) else ""
             self._least, self._what = likely, " in ".join(filter(None, (said, target["name"] if target else "")))
         risk = assess(action, target)
         if risk is None or risk.kind not in _FOR_GOOD:

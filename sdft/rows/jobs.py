@@ -35,9 +35,9 @@ goal, one that the recordings don't have is easily replaced by one that they do 
 ROWS, ROWS_A_STEP = (8, 12), 0.4
 """There, fewest and most recorded rows in an optimizer step, and how many for each recorded step."""
 
-STEPS, TIMES = (36, 64), (13, 25)
+STEPS, TIMES = (36, 64), (10, 25)
 """There, fewest and most optimizer steps, and how many times each recorded step comes up: for one goal, where those
-that count more (`variation.TURNS`) come up accordingly oftener, and for several."""
+that count more (`variation.TURNS`, `CHOSEN`) come up accordingly oftener, and for several."""
 
 WRITTEN = 64
 """There, tokens of a reply: labels take some."""

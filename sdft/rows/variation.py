@@ -37,9 +37,9 @@ LARGEST_FIRST_ID, LARGEST_GAP = 40, 3
 OTHER_FIELDS = 0.5
 """How often the fields of a form are in another order."""
 
-TURNS, CHOSEN = 2, 8
-"""How many times oftener a step comes up where the goal says what is typed or chosen, or right after such a one on the
-same page, where only that it is done tells what is next: the others are soon learned."""
+TURNS, CHOSEN = 3, 8
+"""How many times oftener a step comes up where the goal says what is typed, or right after such a one on the same page,
+where only that it is done tells what is next; and where it says which of several is chosen, which is learned last."""
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _STRUCTURE = re.compile(r" level=\d+$")
