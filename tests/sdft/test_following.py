@@ -11,7 +11,7 @@ from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.jobs import as_recorded
 from selfsurf.sdft.run.card import card
 from selfsurf.sdft.run.model import lora_config
-from selfsurf.sdft.trainers.batches import Batches, Drawn, NothingToTeach
+from selfsurf.sdft.trainers.batches import KNOWN, Batches, Drawn, NothingToTeach
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 from tests.sdft.reader import recorded_rows, teach_to_read
 
@@ -68,9 +68,10 @@ def expected(trainer, rows, *, taught):
             teacher = logits_of(trainer.model, row.teacher_prompt_ids, row.completion_ids)
             teacher = (teacher / settings.teacher_temperature).log_softmax(-1)
             if number in taught:
-                losses.append((teacher.exp() * (teacher - student)).sum(-1).mean())
+                each = (teacher.exp() * (teacher - student)).sum(-1)
             else:
-                losses.append(-student[range(len(row.completion_ids)), row.completion_ids].mean())
+                each = -student[range(len(row.completion_ids)), row.completion_ids]
+            losses.append(each[each > KNOWN].mean())
     return float(torch.stack(losses).mean())
 
 

@@ -25,6 +25,7 @@ from selfsurf.envs_registry import open_id
 from selfsurf.scripts import cli
 from selfsurf.sdft import GRPOSettings, TrainSettings, train, train_grpo, train_sft
 from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.measure.agreement import Agreement
 from selfsurf.sdft.measure.heldout import check_heldout
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rollouts.stored import StoredGenerator
@@ -664,7 +665,9 @@ def test_why_none_is_held_out_and_that_the_end_is_measured_anew(shown, tmp_path,
         rollouts.run(OracleAgent(), [Job(OPTION, 3)], folder=tmp_path / "more")
     events, forget = [], TransformersPolicy.forget
     monkeypatch.setattr(TransformersPolicy, "forget", lambda self: (events.append("forget"), forget(self))[1])
-    monkeypatch.setattr("selfsurf.sdft.trainers.train.agreement_at", lambda *_, **__: events.append("agreement"))
+    found = Agreement(right=0, of=0, missed=[], solved=0, judged=0)
+    compared = lambda *_, **__: (events.append("agreement"), found)[1]  # noqa: E731
+    monkeypatch.setattr("selfsurf.sdft.trainers.train.agreement_at", compared)
     monkeypatch.setattr(
         "selfsurf.sdft.trainers.train.offline_states", lambda *given, **more: (offline_states(*given, **more)[0], [])
     )
