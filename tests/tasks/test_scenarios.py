@@ -12,6 +12,7 @@ from selfsurf.tasks.scenarios.members import COUNTRIES, ROLES
 from selfsurf.tasks.scenarios.trains import CLASSES, SEATS, STATIONS
 
 SOME = [*list(FLOWS)[:2], *(pytest.param(flow, marks=pytest.mark.slow) for flow in list(FLOWS)[2:])]
+SOME_SITES = [*list(SITES)[:2], *(pytest.param(site, marks=pytest.mark.slow) for site in list(SITES)[2:])]
 
 
 def played(name, seed):
@@ -81,7 +82,7 @@ def test_variations_have_other_values_and_labels(flow):
     assert labels(one) != labels(other)
 
 
-@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("site", SOME_SITES)
 def test_the_oracle_solves_a_site_whose_goal_differs_from_seed_to_seed(site):
     env = gymnasium.make(f"Scenario/{site}-v0", screenshot=False)
     try:
@@ -167,7 +168,10 @@ def day_of(wanted, shown):
 
 @pytest.mark.parametrize(
     ("site", "mistake"),
-    [(site, mistake) for site, _, mistake in MISTAKES],
+    [
+        pytest.param(site, mistake, marks=pytest.mark.slow if name not in ("room", "reason", "role", "seat") else ())
+        for site, name, mistake in MISTAKES
+    ],
     ids=[f"{site}-{name}" for site, name, _ in MISTAKES],
 )
 def test_a_wrong_choice_on_a_site_fails_at_its_end(site, mistake):
