@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from tests.few import few
 from tests.in_page import value
 from tests.processes import crowd
 
@@ -62,7 +63,7 @@ SOURCES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", ["page", "frame", "with a screenshot"])
+@pytest.mark.parametrize("how", few(1, ["page", "frame", "with a screenshot"]))
 @pytest.mark.parametrize("kind", SOURCES)
 def test_what_a_timer_of_the_step_brings_is_seen(make, loopback, kind, how):
     page, action = SOURCES[kind]
