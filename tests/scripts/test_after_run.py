@@ -106,6 +106,7 @@ def learn(episode, ran, more=(), number=None):
     return learned, interrupts.exit_code
 
 
+@pytest.mark.slow
 def test_a_teacher_that_reads_teaches_most_of_the_rows(ran, copy, tmp_path):
     _, _, options, prompt = ran
     policy = TransformersPolicy(options["model"], dtype="float32")

@@ -88,7 +88,7 @@ def test_a_limit_ends_a_run_as_stopped(
 
 
 def test_a_limit_of_time_ends_a_run_before_the_model_is_asked_again(run: Any, own: Callable[..., list[str]]) -> None:  # noqa: F811
-    seconds = 3 * crowd()
+    seconds = crowd()
     given = ("--max-seconds", str(2 * seconds), "--max-steps", "100", "--json")
     result, _, taken = run(*own(WAIT, seconds=seconds), *given)
     said = json.loads(result.stdout)

@@ -14,6 +14,7 @@ from selfsurf.sdft.run.card import card
 from selfsurf.sdft.run.model import lora_config
 from selfsurf.sdft.trainers.batches import KNOWN, Batches, Drawn, NothingToTeach
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
+from tests.few import few
 from tests.sdft.reader import recorded_rows, teach_to_read
 
 FIGURES = {"tokens/generated": 1.0, "rollouts/seconds": 1.0, "tokens/learned": 1.0}
@@ -141,7 +142,7 @@ def reader(new_policy, short, tmp_path_factory):
     return where
 
 
-@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize("reads", few(1, [True, False]))
 def test_the_share_is_in_metrics_and_card(reader, tiny_folder, short, tmp_path, reads):
     model = str(reader if reads else tiny_folder)
     summary = train(short.model_copy(update={"model": model}), tmp_path / "run")

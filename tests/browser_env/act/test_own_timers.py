@@ -103,7 +103,7 @@ PENDING = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", PENDING)
+@pytest.mark.parametrize("kind", few(6, PENDING))
 def test_what_the_step_has_asked_for_otherwise_is_seen(make, loopback, kind):
     page = f"""<style>@keyframes fade {{ to {{ opacity: .5 }} }} .on {{ animation: fade .3s }} #m {{ transition: opacity .2s .2s }}</style>
     <input id=i aria-label=City><p id=m>old</p><p id=q></p><script>function done() {{ q.textContent = 'answer' }} i.oninput = () => {{ q.textContent = 'typing'; {PENDING[kind]} }}</script>"""
@@ -132,7 +132,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("kind", few(5, OTHERS))
 def test_what_the_page_does_by_itself_is_not_waited_for(make, loopback, by_name, kind):
     def answer(request):
         if request.path == "/slow":

@@ -156,9 +156,10 @@ QUERIES = [
 ]  # fmt: skip
 
 
-def test_one_pass_over_branches_suffices_for_rows_of_cells(env, loopback, monkeypatch):
+@pytest.mark.parametrize("queries", few(1, [QUERIES[::4], QUERIES]), ids=["some", "all"])
+def test_one_pass_over_branches_suffices_for_rows_of_cells(env, loopback, monkeypatch, queries):
     env.reset(options={"start_url": loopback(lambda request: ROWS.encode()).url})
-    for text in QUERIES:
+    for text in queries:
         results = []
         for scales in ((None,), looks.SCALES[:1]):
             monkeypatch.setattr(looks, "SCALES", scales)

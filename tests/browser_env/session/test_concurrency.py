@@ -236,6 +236,7 @@ def test_a_browser_beyond_the_first_ends_once_nobody_uses_it(monkeypatch):
         assert until(lambda: len(browsers()) == 1)
 
 
+@pytest.mark.slow
 def test_a_context_that_closes_late_takes_no_other_browser_with_it(monkeypatch):
     monkeypatch.setattr(runtime_module, "CONTEXTS", 1)
     monkeypatch.setattr(contexts_module, "LATE_BOUND", 0.3)

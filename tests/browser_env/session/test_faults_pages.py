@@ -152,6 +152,7 @@ def test_beside_eight_busy_processes_only_a_page_that_hangs_is_called_hung(open_
     assert told(info) <= seconds < told(info) + 3 * crowd()
 
 
+@pytest.mark.slow
 def test_a_context_that_is_slow_to_close_is_closed_all_the_same(open_page, monkeypatch):
     seen = threading.Event()
 
@@ -428,7 +429,7 @@ LOOPING = {
 }
 
 
-@pytest.mark.parametrize("kind", few(2, LOOPING))
+@pytest.mark.parametrize("kind", few(1, LOOPING))
 def test_a_frame_of_another_process_that_does_not_answer_costs_three_seconds_once(loopback, kind):
     over = threading.Event()
 

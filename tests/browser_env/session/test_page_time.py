@@ -296,6 +296,7 @@ def test_a_page_whose_time_is_ahead_of_the_real_one_goes_on_to_another(held):
     assert not np.array_equal(obs["screenshot"], before)
 
 
+@pytest.mark.slow
 def test_a_page_that_loads_itself_again_and_again_is_no_fault(held):
     press(held, "again")
     for _ in range(6):
