@@ -160,14 +160,11 @@ class Objective:
     def _shown(self, rows: Sequence[Sample], figures: dict[str, float]) -> Iterable[tuple[float, Weights]]:
         """The loss of rows whose action is known, the mean over rows of that over unknown tokens, some at a time.
 
-        What share of them the student knows, and the teacher teaches of the rest, goes into `figures`. See
-        `EpisodeSDFTTrainer._unknown` and `_shown_losses`.
+        What share of them the teacher teaches goes into `figures`. See `EpisodeSDFTTrainer._shown_losses`.
         """
         settings, heard = self._settings, list[bool]()
-        kept = self._unknown(rows)
-        figures["recorded/known"] = 1 - len(kept) / len(rows)
-        for start in range(0, len(kept), ROWS):
-            part = [rows[number] for number in kept[start : start + ROWS]]
+        for start in range(0, len(rows), ROWS):
+            part = rows[start : start + ROWS]
             one = padded([(row.prompt_ids, row.completion_ids) for row in part], self._multiple)
             share = one.mask / len(rows)
             done = [throughout(row.completion_ids) for row in part]
@@ -180,18 +177,8 @@ class Objective:
             else:
                 value, gradient = self._run(self._unlikely, self._student.weights, one, share)
             yield float(value), gradient
-        self._batches.heard(dict(zip(kept, heard, strict=True)))
+        self._batches.heard(heard)
         figures["recorded/distilled"] = sum(heard) / len(heard)
-
-    def _unknown(self, rows: Sequence[Sample]) -> list[int]:
-        """Return the numbers of the rows with a token that costs more than `KNOWN` nats; else that of the costliest."""
-        costs = list[float]()
-        for start in range(0, len(rows), ROWS):
-            part = [(row.prompt_ids, row.completion_ids) for row in rows[start : start + ROWS]]
-            one = padded(part, self._multiple)
-            now = self._softmax(self._run(self._read, self._student.weights, one.ids, one.at))
-            costs += (-losses.picked(now, one.targets) * one.mask).max(-1).tolist()
-        return [number for number, cost in enumerate(costs) if cost > KNOWN] or [costs.index(max(costs))]
 
     def _held(self, kept: Kept) -> tuple[float, Weights]:
         """The divergence from what the student was, the mean over rows of the mean over each row's tokens."""

@@ -5,7 +5,7 @@ Knows what was told about them, when there is nothing to teach, and when the inf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -201,16 +201,13 @@ class Batches:
             )
         return {"gate/confidence": left_out}
 
-    def heard(self, follows: Mapping[int, bool]) -> None:
+    def heard(self, follows: Sequence[bool]) -> None:
         """Note which rows whose action is known are learned from the teacher.
-
-        Args:
-            follows: by number of the row, of those that the student doesn't know yet.
 
         Raises:
             NothingToTeach: a large model explains actions, and nothing of that was learned in the first batches.
         """
-        own = [one for number, one in follows.items() if number < self._explained]
+        own = follows[: self._explained]
         if self._unheard is None or not own:
             return
         self._unheard = None if any(own) else self._unheard + 1

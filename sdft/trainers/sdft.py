@@ -98,8 +98,6 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
     def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
         """How far the student is from the teacher on the tokens that it sampled, and what it must not forget."""
         held, rows = self.accelerator.unwrap_model(model), inputs.get("shown")
-        if rows is not None:
-            rows = self._unknown(held, rows)
         # Teachers go first: switching adapters after the student's pass would touch its graph's leaves.
         teacher = self._teacher_logits(held, inputs)
         shown_teacher = None if rows is None else self._teacher_logits(held, rows)
@@ -112,33 +110,18 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         """The loss of rows whose action is known, in nats: the mean over rows of that over tokens that are not learned.
 
         By tokens alone a click, most of which is the number of an element, would count a fifth of a text. Of twenty
-        tokens that choose an option, one or two decide. A row that `_unknown` left out counts as 0.
+        tokens that choose an option, one or two decide.
         """
         loss, follows = torch.zeros(()), list[bool]()
         if rows is not None and teacher is not None:
             losses, follows = self._shown_losses(self.student_logits(model, rows), teacher, rows)
-            loss = mean_of_unknown(losses, rows["completion_mask"], KNOWN) * len(follows) / rows["of"]
-            self._batches.heard(dict(zip(rows["numbers"], follows, strict=True)))
+            loss = mean_of_unknown(losses, rows["completion_mask"], KNOWN)
+            self._batches.heard(follows)
         if self.recorded_rows:  # also where this process has none: all of them must ask
             self.note({"recorded/loss": self.over_all(float(loss.detach()))})
             taught, of = self.over_all(sum(follows)), self.over_all(len(follows))
             self.note({"recorded/distilled": taught / of} if of else {})
         return 0.0 if rows is None else loss
-
-    def _unknown(self, held: Any, rows: dict[str, Any]) -> dict[str, Any]:
-        """Return the rows with a token that costs more than `KNOWN` nats; the costliest row where there is none.
-
-        The others would add nothing, and a forward pass takes a quarter of what learning a row takes. One row is always
-        left, since of several processes none may leave out a pass.
-        """
-        with torch.no_grad():
-            costs = (
-                cross_entropy(self.student_logits(held, rows), rows["completion_ids"]) * rows["completion_mask"]
-            ).amax(-1)
-        kept = (costs > KNOWN).nonzero()[:, 0].tolist() or [int(costs.argmax())]
-        self.note({"recorded/known": self.over_all(1 - len(kept) / len(costs))})
-        picked = {name: one[kept] if torch.is_tensor(one) else [one[row] for row in kept] for name, one in rows.items()}
-        return {**picked, "numbers": kept, "of": len(costs)}
 
     def _shown_losses(
         self, student: torch.Tensor, teacher: torch.Tensor, rows: dict[str, Any]

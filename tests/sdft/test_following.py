@@ -1,7 +1,6 @@
 """Recorded actions are learned from a teacher that follows what it is told, and by cross-entropy from one that doesn't."""
 
 import json
-from dataclasses import replace
 
 import pytest
 import torch
@@ -61,7 +60,7 @@ def logits_of(model, prompt, completion):
     return logits[0, len(prompt) - 1 : -1].float()
 
 
-def expected(trainer, rows, *, taught, known=(), least=KNOWN):
+def expected(trainer, rows, *, taught):
     """The loss with nothing of the trainer's in it: `taught` rows from the teacher, the others by cross-entropy."""
     losses, settings = [], trainer.settings
     with torch.no_grad():
@@ -73,7 +72,7 @@ def expected(trainer, rows, *, taught, known=(), least=KNOWN):
                 each = (teacher.exp() * (teacher - student)).sum(-1)
             else:
                 each = -student[range(len(row.completion_ids)), row.completion_ids]
-            losses.append(torch.zeros(()) if row in known else each[each > least].mean())
+            losses.append(each[each > KNOWN].mean())
     return float(torch.stack(losses).mean())
 
 
@@ -112,26 +111,6 @@ def test_of_a_teacher_that_reads_its_distribution_is_learned_where_it_follows(ne
     assert loss != pytest.approx(expected(trainer, rows, taught=()), rel=1e-3)
 
 
-def test_rows_that_the_student_knows_take_one_pass_and_weigh_nothing(new_policy, short, trainer_of, monkeypatch):
-    policy = new_policy()
-    rows = recorded_rows(policy, short, 2)
-    teach_to_read(policy, [replace(row, teacher_prompt_ids=row.prompt_ids) for row in rows[:2]])
-    monkeypatch.setattr("selfsurf.sdft.trainers.sdft.KNOWN", 0.5)
-    trainer = trainer_of(policy, rows)
-    passes, read = [], trainer.logits
-
-    def logits(model, ids, *more):
-        passes.append((torch.is_grad_enabled(), len(ids)))
-        return read(model, ids, *more)
-
-    monkeypatch.setattr(trainer, "logits", logits)
-    loss, _ = loss_of(trainer)
-    assert loss == pytest.approx(expected(trainer, rows, taught=(), known=rows[:2], least=0.5), rel=1e-5)
-    assert trainer._metrics["recorded/known"] == [0.5]
-    assert [count for graded, count in passes if graded] == [1, 2], "of an empty batch, and of what is learned"
-    assert sorted(count for graded, count in passes if not graded) == [1, 2, 4]
-
-
 @pytest.fixture(scope="module")
 def reader(new_policy, short, tmp_path_factory):
     """The folder of a tiny model that reads what a teacher of this run is told."""
@@ -166,13 +145,13 @@ def test_explanations_of_which_nothing_is_learned_end_the_run(tiny_policy, short
     )
     batches._explained = 1
     for _ in range(2):
-        batches.heard({0: False, 1: True})
-    batches.heard({1: True})  # the student knows what is explained
+        batches.heard([False, True])
+    batches.heard([])
     with pytest.raises(NothingToTeach, match="Nothing of what enrich explains was learned in 3 batches"):
-        batches.heard({0: False, 1: True})
+        batches.heard([False, True])
     batches._unheard = 2
     for follows in (True, *[False] * 5):
-        batches.heard({0: follows, 1: False})
+        batches.heard([follows, False])
 
 
 def test_explanations_that_nobody_would_learn_from_are_refused(folder, short):

@@ -118,7 +118,7 @@ def test_of_what_was_recorded_a_short_reply_counts_as_much_as_a_long_one(trainer
     monkeypatch.setattr(trainer, "student_logits", lambda *_: torch.from_numpy(student))
     rows = {
         "completion_ids": torch.from_numpy(ids), "completion_mask": torch.from_numpy(mask),
-        "places": [throughout(row.tolist()) for row in ids], "numbers": [*range(ROWS)], "of": ROWS,
+        "places": [throughout(row.tolist()) for row in ids],
     }  # fmt: skip
     losses = -np.take_along_axis(log_softmax(student), ids[..., None], -1)[..., 0] * mask
     known = float(np.median(losses[mask.astype(bool)]))
