@@ -35,7 +35,7 @@ goal, one that the recordings don't have is easily replaced by one that they do 
 ROWS, ROWS_A_STEP = (8, 12), 0.4
 """There, fewest and most recorded rows in an optimizer step, and how many for each recorded step."""
 
-STEPS, TIMES = (36, 64), (10, 25)
+STEPS, TIMES = (36, 64), (8, 25)
 """There, fewest and most optimizer steps, and how many times each recorded step comes up: for one goal, where those
 that count more (`variation.TURNS`, `CHOSEN`) come up accordingly oftener, and for several."""
 

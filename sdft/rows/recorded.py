@@ -29,6 +29,10 @@ from selfsurf.sdft.teacher.recording import Recording
 INVENTED = 0.7
 """How often words that mean nothing are among those that goal and actions share."""
 
+RELABELLED = 0.2, INVENTED
+"""How often elements are called otherwise, for recordings of one goal and of several. Another label may fit no value of
+the goal, so it costs what can't be learned; several recordings are taken to show a site that changes."""
+
 _ORDER, _VARIATION = 1, 2
 """Tell what is drawn from a run's seed."""
 
@@ -44,6 +48,7 @@ class Recorded:
 
     def __init__(self, recordings: Sequence[Recording], policy: LocalPolicy, settings: TrainSettings) -> None:
         self._steps = turns_of(recordings)
+        self._relabelled = RELABELLED[len({one.goal for one in recordings}) > 1]
         self._policy = policy
         self._settings = settings
         self._agent = cast(Demonstrator, make_agent(policy, settings, sampling=False, kind=Demonstrator))
@@ -78,7 +83,8 @@ class Recorded:
         order = np.random.default_rng([self._settings.seed, _ORDER, turn]).permutation(len(self._steps))
         recording, step = self._steps[order[index]]
         rng = np.random.default_rng([self._settings.seed, _VARIATION, place])
-        recording = varied(recording, rng, invented=bool(rng.random() < INVENTED))
+        invented, relabelled = rng.random() < INVENTED, rng.random() < self._relabelled
+        recording = varied(recording, rng, invented=bool(invented), relabelled=bool(relabelled))
         observation = bring(self._agent, recording, step)
         view: dict[str, Any] = {"action": recording.steps[step].action.to_dict()}
         (decision,) = self._agent.decide([observation], [0], privileged=[view])

@@ -45,13 +45,16 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 _STRUCTURE = re.compile(r" level=\d+$")
 
 
-def varied(recording: Recording, rng: np.random.Generator, *, invented: bool = True) -> Recording:
+def varied(
+    recording: Recording, rng: np.random.Generator, *, invented: bool = True, relabelled: bool = False
+) -> Recording:
     """Return a recording with other ids, and with other words for what goal and actions have in common.
 
     Args:
         recording: its observations are whole, as on disk.
         rng: what is drawn from.
-        invented: draw words that mean nothing, too, and other labels; else words come from the recorded pages alone.
+        invented: draw words that mean nothing, too; else words come from the recorded pages alone.
+        relabelled: give the elements other labels, too.
     """
     choices = [one for one in choices_of(recording) if one.columns]
     real = REAL_WORDS if invented else 1.0
@@ -60,7 +63,7 @@ def varied(recording: Recording, rng: np.random.Generator, *, invented: bool = T
     recording = marked_anywhere(recording, choices, rng)
     if rng.random() < OTHER_FIELDS:
         recording = exchanged(recording, rng)
-    labels = _other_labels(recording, choices, drawn, rng) if invented else {}
+    labels = _other_labels(recording, choices, drawn, rng) if relabelled else {}
     touched = {number for one in recording.steps for number in _numbers(one.action).values()}
     layout = Layout(rng, touched, _by_place(recording, choices), spoken_of(recording), [one.ids for one in choices])
     observations = [layout.of(one.observation) for one in recording.steps]
