@@ -20,6 +20,7 @@ from selfsurf.browser_env.record.recorder import Recorder
 from selfsurf.browser_env.session.browsers import find_browser
 from selfsurf.scripts import cli, record
 from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
+from tests.browser_env.record.person import Person
 from tests.processes import until
 
 
@@ -129,6 +130,33 @@ def test_who_does_not_say_whether_the_goal_was_reached_keeps_the_recording(tmp_p
     monkeypatch.setattr(sys, "stdin", Terminal(pressed))
     assert record._record(record.Settings(), (None, task), {}, tmp_path / "episode") == 0
     assert Episode(tmp_path / "episode").meta["outcome"] == "stopped"
+
+
+TOYS = """data:text/html,<label>Toy<select><option>Ball<option>Rope<option>Kite</select></label>
+<label>Size<select><option>S<option>M</select></label><label><input type=checkbox>Gift wrap</label><button>Order</button>"""
+
+
+def test_choices_that_one_recording_cannot_teach_are_said_when_it_ends(tmp_path, monkeypatch, capsys):
+    def order(recorder):
+        person = Person(recorder)
+        person.ready()
+        for field in ("Toy", "Size"):
+            person.do(lambda page, field=field: page.get_by_label(field).focus())
+            person.press("ArrowDown")
+        person.click("input")
+        person.click("button")
+        person.until(lambda: recorder.steps == 4)
+        raise KeyboardInterrupt
+
+    env, task = browser_env.AsyncBrowserEnv, browser_env.Task(start_url=TOYS, goal="Order a rope.")
+    monkeypatch.setattr(browser_env, "AsyncBrowserEnv", lambda **options: env(**{**options, "headless": True}))
+    monkeypatch.setattr(Recorder, "wait", order)
+    assert record._record(record.Settings(outcome="solved"), (None, task), {}, tmp_path / "episode") == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("One recording")]
+    assert [line.removeprefix("One recording can't teach this choice. ") for line in lines] == [
+        "Size: always M; record it once with something else, and a goal that says so.",
+        "Gift wrap: always ticked; record it once with something else, and a goal that says so.",
+    ]
 
 
 INDEX = """<!doctype html><title>Shop</title><style>* { position: absolute; width: 200px; height: 60px; margin: 0 }</style>
