@@ -14,7 +14,7 @@ from selfsurf.envs_registry import is_open, task_of
 from selfsurf.sdft.rollouts import Job
 from selfsurf.sdft.rollouts.stored import StateJob
 from selfsurf.sdft.rows.stored import State, divide, load_stored, recordings_of, states_of, turns
-from selfsurf.sdft.rows.variation import turns_of
+from selfsurf.sdft.rows.variation import labelled_alike, turns_of
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.recording import Recording, load_recordings
 
@@ -27,17 +27,18 @@ _RECORDED = {
 }  # fmt: skip
 """Of runs that play nothing."""
 
-LABELS: tuple[Labels, Labels] = (True, "fields")
-"""There, for one goal and for several. Which of a goal's values goes into which field is easier said after the field's
-label. An element that the one goal names is easier found by its name than by its number; where names change with the
-goal, one that the recordings don't have is easily replaced by one that they do have."""
+LABELS: tuple[Labels, Labels] = ("fields", True)
+"""There, by whether the recordings are `labelled_alike`. Which of a goal's values goes into which field is easier said
+after the field's label. An element that the goal names is easier found by its name than by its number; where names
+change, one that the recordings don't have is easily replaced by one that they do have."""
 
 ROWS, ROWS_A_STEP = (8, 12), 0.4
 """There, fewest and most recorded rows in an optimizer step, and how many for each recorded step."""
 
-STEPS, TIMES = (36, 64), (8, 25)
-"""There, fewest and most optimizer steps, and how many times each recorded step comes up: for one goal, where those
-that count more (`variation.TURNS`, `CHOSEN`) come up accordingly oftener, and for several."""
+STEPS, TIMES = (36, 64), (25, 8)
+"""There, fewest and most optimizer steps, and how many times each recorded step comes up, by whether the recordings are
+`labelled_alike`. If so, steps that count more (`variation.TURNS`, `CHOSEN`) come up accordingly oftener, and several
+recordings share the times of one."""
 
 WRITTEN = 64
 """There, tokens of a reply: labels take some."""
@@ -143,12 +144,13 @@ def as_recorded(demonstrations: Sequence[str | Path], *, hindsight: bool = False
     """
     learned = learned_offline(demonstrations, hindsight=hindsight)
     teaching = load_stored(demonstrations, hindsight=hindsight).teaching()
-    rows = _between(ROWS, ROWS_A_STEP * len(states_of(teaching)))
     recordings = recordings_of(teaching)
-    several = len({one.goal for one in recordings}) > 1
-    steps = _between(STEPS, TIMES[several] * len(turns_of(recordings)) / rows)
+    alike = labelled_alike(recordings)
+    shared = len(recordings) if alike else 1
+    rows = _between(ROWS, ROWS_A_STEP * len(states_of(teaching)) / shared)
+    steps = _between(STEPS, TIMES[alike] * len(turns_of(recordings)) / shared / rows)
     more = {
-        "labels": LABELS[several],
+        "labels": LABELS[alike],
         "texts": texts_of(recordings),
         "max_new_tokens": max(learned["max_new_tokens"], WRITTEN),
     }

@@ -20,7 +20,7 @@ from selfsurf.browser_env import Observation, Outcome
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rows.demonstrator import Demonstrator
 from selfsurf.sdft.rows.samples import Sample, samples_of
-from selfsurf.sdft.rows.variation import turns_of, varied
+from selfsurf.sdft.rows.variation import labelled_alike, turns_of, varied
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import Lessons
 from selfsurf.sdft.teacher.oracle import Oracle
@@ -29,9 +29,9 @@ from selfsurf.sdft.teacher.recording import Recording
 INVENTED = 0.7
 """How often words that mean nothing are among those that goal and actions share."""
 
-RELABELLED = 0.2, INVENTED
-"""How often elements are called otherwise, for recordings of one goal and of several. Another label may fit no value of
-the goal, so it costs what can't be learned; several recordings are taken to show a site that changes."""
+RELABELLED = INVENTED, 0.2
+"""How often elements are called otherwise, by whether the recordings are `labelled_alike`. An invented label may tell
+nothing of what belongs there, so that it can't be learned."""
 
 _ORDER, _VARIATION = 1, 2
 """Tell what is drawn from a run's seed."""
@@ -48,7 +48,7 @@ class Recorded:
 
     def __init__(self, recordings: Sequence[Recording], policy: LocalPolicy, settings: TrainSettings) -> None:
         self._steps = turns_of(recordings)
-        self._relabelled = RELABELLED[len({one.goal for one in recordings}) > 1]
+        self._relabelled = RELABELLED[labelled_alike(recordings)]
         self._policy = policy
         self._settings = settings
         self._agent = cast(Demonstrator, make_agent(policy, settings, sampling=False, kind=Demonstrator))

@@ -37,6 +37,9 @@ LARGEST_FIRST_ID, LARGEST_GAP = 40, 3
 OTHER_FIELDS = 0.5
 """How often the fields of a form are in another order."""
 
+ALIKE = 0.75
+"""Share of a recording's labels that all others have, from which on they are called alike."""
+
 TURNS, CHOSEN = 3, 8
 """How many times oftener a step comes up where the goal says what is typed, or right after such a one on the same page,
 where only that it is done tells what is next; and where it says which of several is chosen, which is learned last."""
@@ -115,14 +118,19 @@ def _said_anywhere(recording: Recording, choices: Sequence[Choice]) -> list[str]
 def _other_labels(
     recording: Recording, choices: Sequence[Choice], words: Words, rng: np.random.Generator
 ) -> dict[Label, str]:
-    touched = [
-        element
-        for one in recording.steps
-        for element in one.observation["elements"]
-        if element["id"] in _numbers(one.action).values()
-    ]
-    kept = [*spoken_of(recording), *(name for one in choices for name in one.names)]
+    touched = [element for one in recording.steps for element in _touched(one)]
+    kept = _kept(recording, choices)
     return other_labels(touched, kept, lambda: words.word(int(rng.integers(3, 9))), rng)
+
+
+def _kept(recording: Recording, choices: Sequence[Choice]) -> set[str]:
+    """Names of which the goal speaks, and of what might have been chosen."""
+    return {*spoken_of(recording), *(name for one in choices for name in one.names)}
+
+
+def _touched(shown: Shown) -> list[Mapping[str, Any]]:
+    """The elements that a step is about."""
+    return [one for one in shown.observation["elements"] if one["id"] in _numbers(shown.action).values()]
 
 
 def shared_texts(recording: Recording) -> list[str]:
@@ -169,18 +177,29 @@ def goal_names(recording: Recording) -> set[int]:
 def turns_of(recordings: Iterable[Recording]) -> list[tuple[Recording, int]]:
     """Return the recorded steps that can be learned, each as often as it comes up in a turn of all.
 
-    That is once, unless all have the same goal: different goals show by themselves what hangs on them (`TURNS`).
+    That is once, unless they are `labelled_alike` (`TURNS`, `CHOSEN`).
     """
     recordings = list(recordings)
-    single = len({one.goal for one in recordings}) == 1
+    alike = labelled_alike(recordings)
     found = []
     for one in recordings:
         chosen = {choice.step for choice in choices_of(one) if choice.columns}
         oftener = goal_names(one) | {index + 1 for index in goal_decides(one) if _stays(one, index + 1)}
         for index, shown in enumerate(one.steps):
-            times = (CHOSEN if index in chosen else TURNS if index in oftener else 1) if single else 1
+            times = (CHOSEN if index in chosen else TURNS if index in oftener else 1) if alike else 1
             found += [(one, index)] * (shown.sayable * times)
     return found
+
+
+def labelled_alike(recordings: Sequence[Recording]) -> bool:
+    """Do recordings act on elements that are called alike, but for what their goals say?
+
+    So it is on a site that stays as it is; another time, or elsewhere, "Email" may be "Your address".
+    """
+    spoken = {name for one in recordings for name in _kept(one, choices_of(one))}
+    labels = [{each["name"] for shown in one.steps for each in _touched(shown)} - spoken for one in recordings]
+    shared = set.intersection(*labels) if labels else set()
+    return all(len(shared) >= ALIKE * len(one) for one in labels)
 
 
 def _stays(recording: Recording, index: int) -> bool:

@@ -165,5 +165,8 @@ def test_what_the_goal_names_to_click_is_learned_oftener():
     recording = Recording("Browser-v0", "Log in and look around.", 0, steps)
     assert Counter(index for _, index in turns_of([recording])) == {0: 3, 1: 1}
     assert Counter(index for _, index in turns_of([recording, recording])) == {0: 6, 1: 2}
-    other = replace(recording, goal="Look around, then log in.")
-    assert Counter(index for _, index in turns_of([recording, other])) == {0: 2, 1: 2}, "goals show what hangs on them"
+    other = replace(recording, goal="Log in, then look around.")
+    assert Counter(index for _, index in turns_of([recording, other])) == {0: 6, 1: 2}
+    form = page(element(1, "button", "Log in", tag="button"), element(2, "button", "Continue", tag="button"))
+    elsewhere = replace(other, steps=tuple(Shown({**form, "url": one.observation["url"]}, one.action) for one in steps))
+    assert Counter(index for _, index in turns_of([recording, elsewhere])) == {0: 2, 1: 2}, "they show what changes"
