@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ROWS = 64
-"""Texts that are written before the first step."""
+"""Texts that are written at most before the first step."""
 
 SEPARATOR = "<|endoftext|>"
 """What many models have between documents; of others the token that begins a text is taken."""
@@ -82,18 +82,26 @@ def rehearsal_of(settings: TrainSettings, policy: TransformersPolicy, folder: Pa
         return None
     import torch
 
-    texts = torch.tensor(kept_texts(folder, lambda: own_texts(policy, settings.seed).tolist(), begun=begun))
+    texts = torch.tensor(
+        kept_texts(folder, settings, lambda rows: own_texts(policy, settings.seed, rows).tolist(), begun)
+    )
     return Rehearsal(texts, settings.rehearsal_rows, settings.seed, settings.rehearsal)
 
 
-def kept_texts(folder: Path, write: Callable[[], list[list[int]]], *, begun: bool) -> list[list[int]]:
-    """Return the texts of a run in a folder, in tokens; they are written if it has none yet or has not begun."""
+def kept_texts(
+    folder: Path, settings: TrainSettings, write: Callable[[int], list[list[int]]], begun: bool
+) -> list[list[int]]:
+    """Return the texts of a run in a folder, in tokens; they are written if it has none yet or has not begun.
+
+    They are no more than the run's steps take.
+    """
     path = folder / "rehearsal.json"
     if begun and path.exists():
         texts: list[list[int]] = json.loads(path.read_text(encoding="utf8"))
         return texts
-    log.info("Rehearsal: the untrained model writes %d texts of %d tokens.", ROWS, LENGTH)
-    texts = write()
+    rows = min(ROWS, settings.steps * settings.rehearsal_rows)
+    log.info("Rehearsal: the untrained model writes %d texts of %d tokens.", rows, LENGTH)
+    texts = write(rows)
     if is_first():
         write_atomically(path, json.dumps(texts))
     return texts
@@ -113,7 +121,7 @@ def first_token(tokenizer: Any) -> int:
     return int(start)
 
 
-def own_texts(policy: TransformersPolicy, seed: int, *, rows: int = ROWS, length: int = LENGTH) -> torch.Tensor:
+def own_texts(policy: TransformersPolicy, seed: int, rows: int = ROWS, *, length: int = LENGTH) -> torch.Tensor:
     """Let an untrained model write texts, (`rows`, `length`) tokens, each from its beginning on."""
     import torch
 

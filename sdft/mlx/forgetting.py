@@ -79,12 +79,12 @@ def rehearsal_of(settings: TrainSettings, policy: TrainedPolicy, folder: Path, *
     """Return what a run rehearses, or None (`sdft.loss.rehearsal.rehearsal_of`)."""
     if not settings.rehearsal:
         return None
-    texts = rehearsal.kept_texts(folder, partial(own_texts, policy, settings.seed), begun=begun)
+    texts = rehearsal.kept_texts(folder, settings, partial(own_texts, policy, settings.seed), begun)
     return Rehearsal(texts, settings.rehearsal_rows, settings.seed, settings.rehearsal)
 
 
 def own_texts(
-    policy: TrainedPolicy, seed: int, *, rows: int = rehearsal.ROWS, length: int = rehearsal.LENGTH
+    policy: TrainedPolicy, seed: int, rows: int = rehearsal.ROWS, *, length: int = rehearsal.LENGTH
 ) -> list[list[int]]:
     """Let an untrained model write texts, each from its beginning on."""
     from mlx_lm.models.cache import make_prompt_cache

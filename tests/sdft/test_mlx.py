@@ -272,7 +272,7 @@ def test_an_interrupted_run_ends_as_an_unbroken_one(saved, shown, tmp_path, monk
             "rollouts": {"batch": 1}, "max_perplexity_rise": 1e9, "recorded_rows": 1}  # fmt: skip
     settings = TrainSettings(**{**learned_offline([shown]), **more, "model": str(base)})
     texts = forgetting.own_texts
-    monkeypatch.setattr(forgetting, "own_texts", lambda policy, seed: texts(policy, seed, rows=4, length=8))
+    monkeypatch.setattr(forgetting, "own_texts", lambda policy, seed, rows: texts(policy, seed, min(rows, 4), length=8))
     monkeypatch.setattr(retention, "general_text", lambda: "A short text about a table, a chair and some rain.")
     whole = train(settings, tmp_path / "whole", backend="mlx")
     assert {"best", "base"} <= whole["evaluation"].keys()
