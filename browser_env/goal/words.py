@@ -17,6 +17,10 @@ NUMBERS = (
 )  # fmt: skip
 """Numbers that goals say in words."""
 
+_ORDINALS = ("zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)")
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
 WORD = re.compile(r"\d+(?:[.,:/-]\d+)+|[^\W_]+")
 _ENDINGS = ("s", "es")
 SMALL = frozenset((
@@ -40,13 +44,36 @@ def words_of(text: str) -> list[str]:
 
 
 def plain(word: str) -> str:
-    """Return what a word is compared by: its small letters without a plural's ending, or its number."""
+    """Return what a word is compared by: its small letters without a plural's ending, or its number.
+
+    "1st" is "first", "Mon" is "Monday", "08:15" is "8:15".
+    """
     word = word.casefold()
     if word in NUMBERS:
         return str(NUMBERS.index(word))
-    if word.isdigit():
-        return word.lstrip("0") or "0"
+    if word[:1].isdigit():
+        ordinal = _ORDINAL.fullmatch(word)
+        return f"{ordinal[1]}." if ordinal else word.lstrip("0") or "0"
+    if word in _ORDINALS:
+        return f"{_ORDINALS.index(word)}."
+    if word in _DAYS:
+        return word[:3]
     return next((word.removesuffix(end) for end in reversed(_ENDINGS) if word.endswith(end) and len(word) > 3), word)
+
+
+def in_words(text: str, *, like: str) -> str:
+    """Return a text with its numbers in words, as another has its own: "2" beside "three", "2nd" beside "first"."""
+
+    def said(match: re.Match[str]) -> str:
+        number, of = int(match[1]), _ORDINALS if match[2] else NUMBERS
+        return of[number] if number < len(of) and any(word in of for word in words_of(like.casefold())) else match[0]
+
+    return re.sub(r"(?<!\w)(\d+)(st|nd|rd|th)?(?!\w)", said, text)
+
+
+def full_day(word: str) -> str:
+    """Return the day of the week of which a word is the beginning, such as "Mon"; empty if there is none."""
+    return next((day.capitalize() for day in _DAYS if len(word) > 2 and day.startswith(word.casefold())), "")
 
 
 def shared_words(text: str, goal: str, others: Sequence[str] = ()) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from selfsurf.browser_env import Outcome
 from selfsurf.scripts.learning.stages import MeasureError, Stages
@@ -21,6 +21,9 @@ from selfsurf.scripts.terminal.console import progress, training_progress
 from selfsurf.sdft.measure.agreement import Agreement
 from selfsurf.sdft.measure.statistics import wilson_interval
 from selfsurf.tasks.scenarios import FLOWS, SITES, VARIED
+
+if TYPE_CHECKING:
+    from selfsurf.sdft.rollouts import Result
 
 Sites: TypeAlias = Literal["known", "new"]
 """Those that the method was made on, and others."""
@@ -44,14 +47,19 @@ class Kind:
     """Of the scenario's name."""
     target: float
     """Success that is wanted of the tries."""
+    apart: bool = False
+    """Do the recordings choose otherwise each?"""
 
 
 KINDS = {
     "known": {"again": Kind(1, "", 0.9), "varied": Kind(3, VARIED, 0.8)},
-    "new": {"again": Kind(1, "", 0.8), "thrice": Kind(3, "", 0.9)},
+    "new": {"again": Kind(1, "", 0.8), "thrice": Kind(3, "", 0.9, apart=True)},
 }
 """By sites. Those that the method was made on: the same flow again from one recording, variations of it from three.
-Others, where each seed has a goal of its own: from one recording and from three."""
+Others, where each seed has a goal of its own: from one recording, and from three."""
+
+OFFERED = 16
+"""Seeds among which recordings that choose otherwise are looked for."""
 
 
 def measure(
@@ -126,7 +134,10 @@ def _measured(
     with Rollouts(PARALLEL) as rollouts:
 
         def recorded() -> int:
-            jobs = [Job(env_id, number) for number in range(wanted.recordings)]
+            jobs = [Job(env_id, number) for number in range(OFFERED if wanted.apart else wanted.recordings)]
+            if wanted.apart:
+                offered = record(rollouts, jobs, out / "offered")
+                jobs = [one.job for one in differing(offered, wanted.recordings)]
             played = record(rollouts, jobs, out / "recordings")
             if missed := [one for one in played if not one.solved]:
                 raise MeasureError(
@@ -160,6 +171,18 @@ def _measured(
         "distilled": summary.get("distilled"), "wrong": wrong, "choices": [one.text() for one in done.choices],
         "target": wanted.target, "missed": "; ".join(missed),
     }  # fmt: skip
+
+
+def differing(offered: Sequence[Result], count: int) -> list[Result]:
+    """Return episodes whose sites got what none of those before has, as far as there are such: each option once."""
+    chosen: list[Result] = []
+    known, left = set[tuple[str, str]](), list(offered)
+    while left and len(chosen) < count:
+        got = [{(key, str(value)) for key, value in (one.score.get("done") or {}).items()} for one in left]
+        best = max(range(len(left)), key=lambda number: len(got[number] - known))
+        known |= got[best]
+        chosen.append(left.pop(best))
+    return chosen
 
 
 def names(sites: Sites) -> list[str]:

@@ -6,18 +6,22 @@ change their places and their words together (`renaming.py`, `layout.py`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from selfsurf.browser_env.goal.words import SMALL, WORD, shared_words, words_of
+from selfsurf.browser_env.goal.words import SMALL, WORD, bounded, shared_words, words_of
 from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
 from selfsurf.sdft.rows.tree import Tree
 from selfsurf.sdft.teacher.recording import Recording, Shown
 
 MOST = 60
 """More members than that are no choice that a goal's words decide."""
+
+_OPTIONS = ("radio", "checkbox", "option", "switch", "tab", "menuitemradio", "menuitemcheckbox")
+"""Roles of which all that stand together are members, whatever they are called."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class Choice:
     columns: tuple[tuple[str, ...], ...]
     """What tells the members apart, of which the goal says the chosen one's: for each of these texts that of every
     member, in their order. Empty if the goal doesn't say which."""
+    rows: tuple[tuple[str, ...], ...] = ()
+    """What stands in the part of the page that belongs to each member, where these parts are built alike."""
 
     @property
     def value(self) -> str:
@@ -63,7 +69,7 @@ def _choices(step: int, shown: Shown, goal: str, touched: set[int]) -> list[Choi
     if element is None:
         return []
     if action.name == "select":
-        options = tuple(dict.fromkeys(element.get("options", ())))
+        options = tuple(dict.fromkeys(filter(str.strip, element.get("options", ()))))
         if not 1 < len(options) <= MOST:
             return []
         return [
@@ -81,8 +87,10 @@ def _choices(step: int, shown: Shown, goal: str, touched: set[int]) -> list[Choi
         return []
     names = tuple(elements[id]["name"] for id in ids)
     chosen = ids.index(element["id"])
-    columns = _by_name(names, chosen, goal) or _by_row(page, ids, chosen, goal)
-    return [Choice(step, _common(names) or element["role"], tuple(ids), names, chosen, columns)]
+    rows = tuple(tuple(said_by(page.lines[at]) for at in block) for block in page.blocks(ids))
+    rows = rows if len({len(row) for row in rows}) == 1 else ()
+    columns = _by_name(names, chosen, goal) or _by_columns(rows, chosen, goal)
+    return [Choice(step, _common(names) or element["role"], tuple(ids), names, chosen, columns, rows)]
 
 
 def _touched(shown: Shown) -> set[int]:
@@ -95,29 +103,28 @@ def _kin(
 ) -> list[int]:
     """Return the elements of one role that the smallest part of the page with several of it has, in their order.
 
-    Those whose names are of one form, such as "Book NAME", are alone if there are several.
+    Of links and buttons it is those called alike, if there are several: by one name, as the buttons of rows are, or by
+    names of one form, such as "Book NAME".
     """
-    own = element["id"]
-    alike = [
-        id
-        for id in page.places
-        if id == own or (id in elements and elements[id]["role"] == element["role"] and id not in touched)
-    ]
-    found = [own]
+    own, role = element["id"], element["role"]
+    names = {
+        id: one["name"] for id, one in elements.items() if id == own or (one["role"] == role and id not in touched)
+    }
+    among = [id for id in page.places if id in names]
+    if role not in _OPTIONS:
+        words = {id: words_of(names[id]) for id in among}
+        alike = [id for id in among if names[id] == names[own] or _form(words[own], words[id])]
+        among = alike if len(alike) > 1 else among
     for part in page.around(own):
-        found = [id for id in alike if page.places[id] in part]
+        found = [id for id in among if page.places[id] in part]
         if len(found) > 1:
-            break
-    names = {id: words_of(elements[id]["name"]) for id in found}
-    formed = [id for id in found if id == own or _form(names[own], names[id])]
-    return formed if len(formed) > 1 else found
+            return found
+    return [own]
 
 
 def _form(name: Sequence[str], other: Sequence[str]) -> bool:
-    """Do two names begin or end with the same words, and differ in others?"""
-    if not name or not other:
-        return False
-    return name != other and (name[0] == other[0] or name[-1] == other[-1]) and min(len(name), len(other)) > 1
+    """Do two names of several words begin or end with the same word?"""
+    return min(len(name), len(other)) > 1 and (name[0] == other[0] or name[-1] == other[-1])
 
 
 def _common(names: Sequence[str]) -> str:
@@ -130,7 +137,9 @@ def _common(names: Sequence[str]) -> str:
 
 def _by_name(names: Sequence[str], chosen: int, goal: str) -> tuple[tuple[str, ...], ...]:
     slots = _slots(names, chosen, goal)
-    return (slots,) if slots and slots.count(slots[chosen]) == 1 else ()
+    if slots and sum(bool(re.search(bounded(slots[chosen]), name)) for name in names) == 1:
+        return (slots,)
+    return _by_columns([words_of(name) for name in names], chosen, goal)  # such as "Mon 08:00"
 
 
 def _slots(texts: Sequence[str], chosen: int, goal: str) -> tuple[str, ...]:
@@ -143,20 +152,28 @@ def _slots(texts: Sequence[str], chosen: int, goal: str) -> tuple[str, ...]:
 
 
 def _within(name: str, before: str, after: str) -> str:
-    """Return a name without the words that another has before and after its value, as far as it has these."""
-    start, end = _alike(name, before), len(name) - _alike(name[::-1], after[::-1])
-    found = [one for one in WORD.finditer(name) if one.start() >= start and one.end() <= end]
-    return name[found[0].start() : found[-1].end()] if found else name
+    """Return a name without the words that another has before and after its value, as far as it has these.
+
+    Any number is as good as another: of "France (+33)", beside "Germany (+49)", it is "France".
+    """
+    words = list(WORD.finditer(name))
+    said = [_kind(one[0]) for one in words]
+    start = _alike(said, [*map(_kind, words_of(before))])
+    end = len(words) - _alike(said[::-1], [*map(_kind, words_of(after))][::-1])
+    return name[words[start].start() : words[end - 1].end()] if start < end else name
 
 
-def _alike(text: str, other: str) -> int:
-    """Return how many characters two texts begin with alike."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other, strict=False)))
+def _kind(word: str) -> str:
+    return "0" if word[0].isdigit() else word
 
 
-def _by_row(page: Tree, ids: Sequence[int], chosen: int, goal: str) -> tuple[tuple[str, ...], ...]:
-    """Return the columns of rows, each with one member, of which the goal says something."""
-    rows = [[said_by(page.lines[at]) for at in block] for block in page.blocks(ids)]
+def _alike(words: Sequence[str], others: Sequence[str]) -> int:
+    """Return how many words two texts begin with alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(words, others, strict=False)))
+
+
+def _by_columns(rows: Sequence[Sequence[str]], chosen: int, goal: str) -> tuple[tuple[str, ...], ...]:
+    """Return the columns of rows, one for each member, of which the goal says something."""
     if not rows or len({len(row) for row in rows}) > 1:
         return ()
     columns = [_slots(column, chosen, goal) for column in zip(*rows, strict=True)]

@@ -35,7 +35,7 @@ change, one that the recordings don't have is easily replaced by one that they d
 ROWS, ROWS_A_STEP = (8, 12), 0.4
 """There, fewest and most recorded rows in an optimizer step, and how many for each recorded step."""
 
-STEPS, TIMES = (36, 64), (25, 8)
+STEPS, TIMES = (36, 64), (25, 10)
 """There, fewest and most optimizer steps, and how many times each recorded step comes up, by whether the recordings are
 `labelled_alike`. If so, steps that count more (`variation.TURNS`, `CHOSEN`) come up accordingly oftener, and several
 recordings share the times of one."""

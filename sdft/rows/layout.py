@@ -31,7 +31,7 @@ class Layout:
         in_order: ids of those that may have been chosen by their place: what is beside them stays where it is, and so
             does all text around them, which may tell them apart.
         said: texts that actions have in common with goal or pages: lines that have them stay.
-        groups: ids of the members of each choice: with all that is theirs they stand in any order.
+        groups: ids of the members of each choice: they stay, and with all that is theirs they stand in any order.
     """
 
     def __init__(
@@ -47,6 +47,8 @@ class Layout:
         self._as_it_was = bool(rng.random() >= OTHER_ORDER)
         self._touched = frozenset(touched)
         self._in_order = frozenset(in_order)
+        groups = list(groups)
+        self._members = frozenset(id for ids in groups for id in ids)
         self._groups = [[ids[at] for at in rng.permutation(len(ids))] for ids in groups]
         self._rows: set[OutlineLine] = set()
         self._said = re.compile("|".join(map(bounded, said)) or r"(?!)", re.IGNORECASE)
@@ -98,7 +100,7 @@ class Layout:
 
     def _left_out(self, block: Sequence[OutlineLine], by_place: bool) -> bool:
         head = block[0]
-        if len(block) > 1 or head.id in self._touched or head.text.startswith(_PART_OF_OTHERS):
+        if len(block) > 1 or head.id in self._touched | self._members or head.text.startswith(_PART_OF_OTHERS):
             return False
         if (by_place and head.id is None) or head in self._rows or self._said.search(head.text):
             return False

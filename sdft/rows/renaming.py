@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from selfsurf.browser_env.goal.words import NUMBERS, bounded, said_as
+from selfsurf.browser_env.goal.words import bounded, full_day, in_words, said_as
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER
 from selfsurf.sdft.rows.choices import Choice
 from selfsurf.sdft.rows.dates import Day, days_in, rewritten
@@ -65,8 +65,8 @@ class Words:
         return new.upper() if word.isupper() else new.capitalize() if word[0].isupper() else new
 
     def _unused(self, word: str) -> str:
-        for _ in range(_ATTEMPTS):
-            new = self._drawn(word)
+        for attempt in range(_ATTEMPTS):
+            new = self._drawn(word if attempt < _ATTEMPTS / 2 else word + word[-1])  # most short numbers are taken
             if new not in self._taken:
                 break
         self._taken.add(new)
@@ -119,7 +119,7 @@ def _united(columns: Iterable[Sequence[str]]) -> list[list[str]]:
 
 def _forms(choice: Choice, new: Mapping[str, str], rng: np.random.Generator) -> dict[str, str]:
     """Return the members' whole names with what is around their values drawn anew, too, where that differs."""
-    for values in choice.columns:
+    for values in choice.columns if len(choice.columns) == 1 else ():
         if not all(value in name for value, name in zip(values, choice.names, strict=True)):
             continue
         around = [tuple(name.split(value, 1)) for value, name in zip(values, choice.names, strict=True)]
@@ -170,8 +170,11 @@ def said_otherwise(value: str, new: str, goal: str) -> dict[str, str]:
     said = said_as(value, goal)
     if not said or re.search(_in_any_form(value), goal):
         return {}
-    if said.lower() in NUMBERS:
-        return {said: NUMBERS[int(new)] if new.isdigit() and int(new) < len(NUMBERS) else new}
+    new = in_words(new, like=said)
+    if value == f"0{said}":
+        new = new.removeprefix("0")
+    elif said.casefold().startswith(value.casefold()) and new.isalpha():
+        new = full_day(new) or new + said[len(value) :]  # an abbreviation
     return {said: new.lower() if said.islower() else new}
 
 

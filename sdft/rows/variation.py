@@ -94,7 +94,22 @@ def _other_texts(
         for column in choice.columns:
             value = column[choice.chosen]
             new = {**said_otherwise(value, new.get(value, value), recording.goal), **new}
-    return replacing(new, loose, _other_days(recording, rng))
+    return replacing({**_beside(choices, [*typed, *loose], rng), **new}, loose, _other_days(recording, rng))
+
+
+def _beside(choices: Sequence[Choice], said: Sequence[str], rng: np.random.Generator) -> dict[str, str]:
+    """Return for what else stands beside the members of choices, such as prices, that of another member.
+
+    Else it would tell which one was chosen. What has a text of the goal's in it is left alone.
+    """
+    spoken = re.compile("|".join(map(bounded, said)) or r"(?!)", re.IGNORECASE)
+    found: dict[str, str] = {}
+    for choice in choices:
+        for column in zip(*choice.rows, strict=True):
+            texts = [*dict.fromkeys(column)]
+            if len(texts) > 1 and not any(spoken.search(text) for text in texts):
+                found |= {text: texts[at] for text, at in zip(texts, rng.permutation(len(texts)), strict=True)}
+    return found
 
 
 def _other_days(recording: Recording, rng: np.random.Generator) -> dict[Day, Day]:

@@ -10,15 +10,19 @@ import pytest
 
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.policy import Completion, Policy
+from selfsurf.agents.scripted import OracleAgent
 from selfsurf.browser_env.actions import Click, Fill, Select
 from selfsurf.browser_env.goal.words import said_as, shared_words
 from selfsurf.browser_env.observe.outline import element_line, parse_outline
 from selfsurf.sdft.measure.agreement import Followed
 from selfsurf.sdft.measure.following import TRIES, followed, untold
+from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.choices import choices_of
 from selfsurf.sdft.rows.dates import days_in
 from selfsurf.sdft.rows.variation import varied
-from selfsurf.sdft.teacher.recording import Recording, Shown
+from selfsurf.sdft.teacher.recording import Recording, Shown, load_recordings
+from selfsurf.tasks.scenarios import SITES
+from tests.few import few
 from tests.sdft.test_variation import element, page
 
 GOAL = "Book the Seaview hotel in Porto for two guests, a double room, arriving on 6 May 2027."
@@ -234,3 +238,45 @@ def test_what_no_recording_teaches_is_named():
     silent = replace(hotel(), goal=GOAL.replace("a double room, ", ""))
     (room,) = untold([silent])
     assert room.text() == "Room: always Double room; record it once with something else, and a goal that says so"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Returns the recording of a site that its oracle made."""
+    folder = tmp_path_factory.mktemp("sites")
+
+    def made(site):
+        with Rollouts(1) as rollouts:
+            rollouts.run(OracleAgent(), [Job(f"Scenario/{site}-v0", 0)], folder=folder / site)
+        (recording,) = load_recordings([folder / site])
+        return recording
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "site", few(2, ["trains", "clinic", *(one for one in SITES if one not in ("trains", "clinic"))])
+)
+def test_in_every_variation_of_a_site_the_goal_alone_tells_what_to_choose(recorded, site):
+    recording, count = recorded(site), 400
+    shown = {one.step: one for one in choices_of(recording) if one.columns}
+    right, chance = Counter(), Counter()
+    for seed in range(count):
+        other = varied(recording, np.random.default_rng(seed), invented=seed % 10 > 2)
+        found = {one.step: one for one in choices_of(other) if one.columns}
+        assert found.keys() == shown.keys(), "the goal says which"
+        for step, one in found.items():
+            seen, known = views(one), views(shown[step])
+            for view in seen.keys() & known.keys():
+                chance[step, view] += 1 / len(seen[view])
+                was = [known[view][0], known[view][shown[step].chosen], *known[view][1:]]
+                for rule, choose in RULES.items():
+                    right[step, view, rule] += choose(seen[view], "", was) == seen[view][one.chosen]
+    for (step, view, rule), number in right.items():
+        assert number <= chance[step, view] + 1.5 * TOLERATED * count, (shown[step].label, view, rule)
+
+
+def views(choice):
+    """What may tell the members of a choice apart: their names, and each column of their rows."""
+    found = {"name": choice.names, **dict(enumerate(zip(*choice.rows, strict=True)))}
+    return {view: texts for view, texts in found.items() if len({*texts}) == len(texts)}
