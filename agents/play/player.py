@@ -231,7 +231,7 @@ class Player:
         result = live.result
         while "waiting" in done[4]:
             said = await self._told(live, live.env, done[4]["waiting"])
-            done = await self._in_time(live, live.env.core.answer(said))
+            done = await self._in_time(live, (live.env.answer if isinstance(said, str) else live.env.core.answer)(said))
         step.after, step.reward, terminated, truncated, step.info = done
         truncated = truncated or (not terminated and gave_up(step))
         step.asked, live.asked = tuple(live.asked), []
