@@ -147,14 +147,15 @@ def _show(run: Path, question: dict[str, Any], *, here: bool, as_json: bool) -> 
 
 def _end(kept: KeptRun, episode: Episode, *, as_json: bool) -> int:
     """End a run whose process has ended, unless its episode has an end, and take away what it has left."""
+    writer = EpisodeWriter.reopen(kept.folder, kept.journal()) if episode.meta["ended"] is None else None
     last = end_of(episode)
-    if episode.meta["ended"] is None:
-        writer, asked = EpisodeWriter.reopen(kept.folder, kept.journal()), kept.question
+    if writer is not None:
         if last is not None:
             trainable = Outcome(last["outcome"]).trainable
             judged = _judged(last)
             writer.finish(last["outcome"], trainable=trainable, detail=last["outcome_detail"], judged=judged)
         else:
+            asked = kept.question
             detail = f"Ended by the user, who was asked: {asked['text']}" if asked else "Ended by the user."
             writer.finish("stopped", trainable=False, detail=detail)
     outcome = Episode(kept.folder).meta["outcome"]

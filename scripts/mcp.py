@@ -123,9 +123,10 @@ async def _serve(settings: Settings, providers: list[Provider]) -> None:
     await asyncio.wait({serving}, timeout=CALL_ENDS)
     router.end(str(Outcome.STOPPED))
     await router.close()
-    if serving.done():
-        return serving.result()
+    if not signalled.done():
+        serving.result()
+        return
     if log is not None:
         log.flush(CALL_ENDS)
     shutdown()
-    os._exit(signalled.result())  # a thread reads the input and ends with it alone
+    os._exit(signalled.result())  # the thread that reads the input would keep the process until that is closed

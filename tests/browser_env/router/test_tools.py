@@ -183,9 +183,7 @@ def test_a_signal_ends_the_server_with_its_call_its_browser_and_its_log(tmp_path
         async with stdio.stdio_client(server) as streams, mcp.ClientSession(*streams) as client:
             await client.initialize()
             await client.call_tool("browser_navigate", {"url": PAGE})
-            call = asyncio.ensure_future(
-                client.call_tool("browser_act", {"action": {"action": "wait", "ms": 50_000}})
-            )
+            call = asyncio.ensure_future(client.call_tool("browser_act", {"action": {"action": "wait", "ms": 50_000}}))
             (lines,) = tmp_path.rglob("attempt.jsonl")
             begun = partial(until, lambda: lines.read_text().count('"outcome": "start"') == 2, 10 * crowd())
             assert await asyncio.to_thread(begun)
