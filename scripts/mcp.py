@@ -115,10 +115,16 @@ async def _serve(settings: Settings, providers: list[Provider]) -> None:
     router.log = log = attempt_log(settings.log_settings, router.trace_id)
     loop = asyncio.get_running_loop()
     signalled: asyncio.Future[int] = loop.create_future()
+
+    def note(code: int) -> None:
+        if not signalled.done():
+            signalled.set_result(code)
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, lambda code=128 + number: signalled.done() or signalled.set_result(code))
+        loop.add_signal_handler(number, note, 128 + number)
     serving = asyncio.ensure_future(serve(router))
-    await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
+    either: set[asyncio.Future[Any]] = {serving, signalled}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     serving.cancel()  # the call under way, if there is one
     await asyncio.wait({serving}, timeout=CALL_ENDS)
     router.end(str(Outcome.STOPPED))

@@ -18,7 +18,7 @@ from selfsurf.browser_env.attempts.settings import VARIABLE
 from selfsurf.browser_env.env import AsyncBrowserEnv
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.reports import StepResult
-from selfsurf.browser_env.router.calls import ActArguments, NavigateArguments
+from selfsurf.browser_env.router.calls import ActArguments, Arguments, NavigateArguments
 from selfsurf.browser_env.router.policy import Policy
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import CallFailed, Router
@@ -82,9 +82,10 @@ class LoggedEnv(AsyncBrowserEnv):
             self._router.begin()
         self._provider.last, self._bare.step = None, work
         with contextlib.suppress(CallFailed):  # the observation says so, too
-            plain = isinstance(action, Navigate) and action == Navigate(url=action.url)
-            what: Any = NavigateArguments(url=action.url) if plain else ActArguments(action=action)
-            await self._router.call(what, step_id=self._step_id)
+            arguments: Arguments = ActArguments(action=action)
+            if isinstance(action, Navigate) and action == Navigate(url=action.url):
+                arguments = NavigateArguments(url=action.url)
+            await self._router.call(arguments, step_id=self._step_id)
         if self._provider.last is None:  # it never came to the step
             return await work(action)
         return self._provider.last
