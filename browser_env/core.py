@@ -78,7 +78,8 @@ class EnvCore(Reports):
         self.patient = True
         """Does a step wait for a program that answers in a person's place? Else it returns at once, as for a person."""
         self._confirmer = Confirmer(settings.safety, settings.user)
-        self._question: Question | None = None
+        self.question: Question | None = None
+        """What a step waits for."""
         self._limit: asyncio.Timeout | None = None
         self._ended: StepResult | None = None
         self.foreign: dict[int, Any] = {}
@@ -93,7 +94,7 @@ class EnvCore(Reports):
             EnvError: the task could not be set up, in two attempts.
         """
         start = time.perf_counter()
-        self._ended = self._question = None
+        self._ended = self.question = None
         self.episode = EpisodeState(seed=seed)
         for attempt in range(RESET_ATTEMPTS):
             try:
@@ -165,7 +166,7 @@ class EnvCore(Reports):
             EnvError: there is no browser, or the page could not be observed.
         """
         start = time.perf_counter()
-        self._ended = self._question = None
+        self._ended = self.question = None
         try:
             async with self._deadline(self.settings.reset_timeout):
                 session, lost = await self._taken_over(so_far)
@@ -246,12 +247,12 @@ class EnvCore(Reports):
         if self.observation is None or self.session is None:
             raise EnvError("Call reset() before step().")
         session = self.session
-        if self._question is not None:
-            return await self._while_waiting(self._question, raw)
+        if self.question is not None:
+            return await self._while_waiting(self.question, raw)
         self.episode.steps += 1
         result = await self._in_time(raw, lambda start: self._step(session, raw, start))
-        while self.patient and self._question is not None and self._question.program is not None:
-            result = await self.answer(await self._question.program.said())
+        while self.patient and self.question is not None and self.question.program is not None:
+            result = await self.answer(await self.question.program.said())
         return result
 
     async def answer(self, said: str | Exception) -> StepResult:
@@ -263,10 +264,10 @@ class EnvCore(Reports):
         Raises:
             EnvError: no step waits.
         """
-        question, session = self._question, self.session
+        question, session = self.question, self.session
         if question is None or session is None:
             raise EnvError("There is nothing to answer: no step waits for a person.")
-        self._question = None
+        self.question = None
 
         async def go_on(start: float) -> StepResult:
             if isinstance(said, Exception):
@@ -277,7 +278,7 @@ class EnvCore(Reports):
 
     async def replied(self) -> str | Exception | None:
         """Wait for the function that answers in a person's place; None: a person is to."""
-        program = self._question.program if self._question is not None else None
+        program = self.question.program if self.question is not None else None
         return None if program is None else await program.said()
 
     async def _while_waiting(self, question: Question, raw: Any) -> StepResult:
@@ -324,7 +325,7 @@ class EnvCore(Reports):
             if isinstance(action, Wait) and isinstance(session.active, DeterministicTab):
                 await session.active.advance(action.ms)
         except Asks as asks:
-            self._question = asks.question
+            self.question = asks.question
             return self._asking(asks.question, "", start)
         except ActionError as error:
             last_error, self.failed_as = self.settings.view.limits.note(str(error)), error.kind
@@ -483,7 +484,7 @@ class EnvCore(Reports):
 
     def _leave(self) -> None:
         """Close the session without waiting for it: the caller was interrupted. The next `reset` opens a new one."""
-        self.observation = self._question = None
+        self.observation = self.question = None
         self._leaving = asyncio.ensure_future(self._abandon())
 
     async def _abandon(self) -> None:
@@ -494,6 +495,6 @@ class EnvCore(Reports):
     async def close(self) -> None:
         """Close the session. Closing twice is fine."""
         session, self.session = self.session, None
-        self.observation = self._question = None
+        self.observation = self.question = None
         if session is not None:
             await self._end(session)

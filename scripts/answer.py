@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWr
 from selfsurf.browser_env.safety.terminal import printable
 from selfsurf.browser_env.text import first_line
 from selfsurf.scripts.terminal.arguments import Json
+from selfsurf.scripts.terminal.attempt_log import attempt_log
 from selfsurf.scripts.waiting.kept import KeptRun, kept_runs
 from selfsurf.scripts.waiting.person import with_hint
 from selfsurf.scripts.waiting.web import answer_on_page
@@ -145,19 +147,34 @@ def _show(run: Path, question: dict[str, Any], *, here: bool, as_json: bool) -> 
 
 def _end(kept: KeptRun, episode: Episode, *, as_json: bool) -> int:
     """End a run whose process has ended, unless its episode has an end, and take away what it has left."""
-    if episode.meta["ended"] is None:
-        writer, last, asked = EpisodeWriter.reopen(kept.folder, kept.journal()), end_of(episode), kept.question
+    writer = EpisodeWriter.reopen(kept.folder, kept.journal()) if episode.meta["ended"] is None else None
+    last = end_of(episode)
+    if writer is not None:
         if last is not None:
             trainable = Outcome(last["outcome"]).trainable
             judged = _judged(last)
             writer.finish(last["outcome"], trainable=trainable, detail=last["outcome_detail"], judged=judged)
         else:
+            asked = kept.question
             detail = f"Ended by the user, who was asked: {asked['text']}" if asked else "Ended by the user."
             writer.finish("stopped", trainable=False, detail=detail)
-    kept.clean()
     outcome = Episode(kept.folder).meta["outcome"]
+    claimed = last is not None and last["actions"][0].get("action") == "finish"
+    _close_log(kept, "done" if outcome == "stopped" and claimed else outcome)
+    kept.clean()
     _say(f"{outcome}.\nEpisode: {kept.folder}", as_json, outcome=outcome, episode=str(kept.folder))
     return 0
+
+
+def _close_log(kept: KeptRun, decision: str) -> None:
+    """Write the summary of the attempts that the run's process has logged."""
+    from selfsurf.scripts.run import Settings
+
+    meta = Episode(kept.folder).meta
+    with suppress(OSError, ValueError):  # what the run was to go on with is damaged
+        log_settings = Settings.model_validate_json(kept.settings).log_settings
+        if meta["traceId"] and (log := attempt_log(log_settings, meta["traceId"])):
+            log.close(decision, meta["outcome_detail"] or "")
 
 
 def _judged(last: dict[str, Any]) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +20,10 @@ from selfsurf.scripts.terminal.environment import EnvironmentArguments, environm
 
 if TYPE_CHECKING:
     from selfsurf.browser_env.router.provider import Provider
+
+
+CALL_ENDS = 1.0
+"""Seconds that a cancelled call has to end, and the log to be written."""
 
 
 class Settings(AgentArguments, LogArguments, EnvironmentArguments):
@@ -97,16 +103,36 @@ def _words(settings: Settings) -> dict[str, Any]:
 
 
 async def _serve(settings: Settings, providers: list[Provider]) -> None:
+    """Serve until the client leaves, or a signal ends the process."""
     from selfsurf.browser_env.outcome import Outcome
     from selfsurf.browser_env.router.mcp_server import serve
     from selfsurf.browser_env.router.policy import Policy
     from selfsurf.browser_env.router.router import Router
+    from selfsurf.browser_env.session.runtime import shutdown
 
     scope: Literal["step", "request"] = "step" if settings.scope == "call" else "request"
     router = Router(providers, policy=Policy(retries=settings.retries, scope=scope, deadline=settings.deadline))
-    router.log = attempt_log(settings.log_settings, router.trace_id)
-    try:
-        await serve(router)
-    finally:
-        router.end(str(Outcome.STOPPED))
-        await router.close()
+    router.log = log = attempt_log(settings.log_settings, router.trace_id)
+    loop = asyncio.get_running_loop()
+    signalled: asyncio.Future[int] = loop.create_future()
+
+    def note(code: int) -> None:
+        if not signalled.done():
+            signalled.set_result(code)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, note, 128 + number)
+    serving = asyncio.ensure_future(serve(router))
+    either: set[asyncio.Future[Any]] = {serving, signalled}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    serving.cancel()  # the call under way, if there is one
+    await asyncio.wait({serving}, timeout=CALL_ENDS)
+    router.end(str(Outcome.STOPPED))
+    await router.close()
+    if not signalled.done():
+        serving.result()
+        return
+    if log is not None:
+        log.flush(CALL_ENDS)
+    shutdown()
+    os._exit(signalled.result())  # the thread that reads the input would keep the process until that is closed

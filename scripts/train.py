@@ -294,8 +294,8 @@ def _shown(settings: Settings, *, hindsight: bool) -> dict[str, Any]:
         return {}
     if settings.live or settings.tasks:
         return {**learned_from(shown), "live": settings.live}
-    console.print("Learned from what was recorded, without a browser. --live plays there, too.", highlight=False)
     _check_unplayed(settings)
+    console.print("The recording alone is learned from, without a browser; --live also plays there.", highlight=False)
     return as_recorded(shown, hindsight=hindsight)
 
 

@@ -227,11 +227,11 @@ class Player:
 
     async def _complete(self, live: Live, step: Step, done: StepResult) -> tuple[Observation, bool]:
         """Complete a step that the environment has made, or that waits for a person; return what is there then."""
-        assert live.env is not None
-        result = live.result
+        env, result = live.env, live.result
+        assert env is not None
         while "waiting" in done[4]:
-            said = await self._told(live, live.env, done[4]["waiting"])
-            done = await self._in_time(live, live.env.core.answer(said))
+            said = await self._told(live, env, done[4]["waiting"])
+            done = await self._in_time(live, env.answer(said) if isinstance(said, str) else env.core.answer(said))
         step.after, step.reward, terminated, truncated, step.info = done
         truncated = truncated or (not terminated and gave_up(step))
         step.asked, live.asked = tuple(live.asked), []

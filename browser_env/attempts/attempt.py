@@ -11,7 +11,7 @@ ErrorType = Literal[
     "no_effect", "model", "cancelled", "unknown",
 ]  # fmt: skip
 """Kinds of failures: what retries and regressions are counted by. `cancelled` is nobody's failure: the caller gave the
-call up before it ended."""
+call up before it ended, or a person is to decide first."""
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,19 @@ import asyncio
 import contextlib
 import os
 import secrets
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from selfsurf.browser_env.actions import AskUser, Finish, Infeasible, Message, Navigate, parse_action
+from selfsurf.browser_env.actions import Action, AskUser, Finish, Infeasible, Message, Navigate, parse_action
+from selfsurf.browser_env.asking import Answer
 from selfsurf.browser_env.attempts.attempt import AttemptLog
 from selfsurf.browser_env.attempts.log import FileLog
 from selfsurf.browser_env.attempts.settings import VARIABLE
 from selfsurf.browser_env.env import AsyncBrowserEnv
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.reports import StepResult
+from selfsurf.browser_env.router.calls import ActArguments, Arguments, NavigateArguments
 from selfsurf.browser_env.router.policy import Policy
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import CallFailed, Router
@@ -39,11 +42,12 @@ class LoggedEnv(AsyncBrowserEnv):
 
     def __init__(self, *args: Any, log: AttemptLog | None = None, trace_id: str | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        bare = SimpleNamespace(core=self.core, step=super().step)
-        self._provider = PlaywrightProvider(cast(AsyncBrowserEnv, bare))
+        self._bare = SimpleNamespace(core=self.core, step=super().step)
+        self._provider = PlaywrightProvider(cast(AsyncBrowserEnv, self._bare))
         self._router = Router([self._provider], policy=Policy(deadline=DEADLINE), log=log, trace_id=trace_id)
         self.begins_logs = log is None
         self._file_log: FileLog | None = None
+        self._step_id = ""
 
     def log_to(self, log: FileLog) -> None:
         """Tell the next episode's attempts to a log, until it is closed."""
@@ -52,21 +56,38 @@ class LoggedEnv(AsyncBrowserEnv):
 
     async def step(self, action: Any) -> StepResult:
         """As `AsyncBrowserEnv.step`."""
+        if isinstance(action, Answer):
+            return await self.answer(action.text)
         try:
-            done = parse_action(action)
+            parsed = parse_action(action)
         except ActionError:
             return await super().step(action)
-        if isinstance(done, Finish | Infeasible | Message | AskUser):
+        if self.core.question is not None or isinstance(parsed, Finish | Infeasible | Message | AskUser):
             return await super().step(action)
+        self._step_id = secrets.token_hex(6)
+        return await self._attempted(parsed, super().step)
+
+    async def answer(self, text: str) -> StepResult:
+        """As `AsyncBrowserEnv.answer`. An action that was to be confirmed is another attempt of its step."""
+        question = self.core.question
+        if question is None or question.kind == "question":
+            return await super().answer(text)
+        bring = super().answer
+        return await self._attempted(parse_action(question.action), lambda _: bring(text))
+
+    async def _attempted(self, action: Action, work: Callable[[Any], Awaitable[StepResult]]) -> StepResult:
+        """Return what a step's work returns, which is an attempt at the action."""
         if self._file_log is not None and self._file_log.closed:
             self._file_log = None
             self._router.begin()
-        self._provider.last = None
+        self._provider.last, self._bare.step = None, work
         with contextlib.suppress(CallFailed):  # the observation says so, too
-            plain = isinstance(done, Navigate) and done == Navigate(url=done.url)
-            await (self._router.navigate(cast(Navigate, done).url) if plain else self._router.act(done))
+            arguments: Arguments = ActArguments(action=action)
+            if isinstance(action, Navigate) and action == Navigate(url=action.url):
+                arguments = NavigateArguments(url=action.url)
+            await self._router.call(arguments, step_id=self._step_id)
         if self._provider.last is None:  # it never came to the step
-            return await super().step(action)
+            return await work(action)
         return self._provider.last
 
 

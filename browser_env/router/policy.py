@@ -16,6 +16,7 @@ else is asked, since nobody could do better or may."""
 REACTIONS: Mapping[ErrorType, Reaction] = {
     "invalid_arguments": "tell",
     "refused": "tell",  # what a rule or a person has refused isn't tried behind their back
+    "cancelled": "tell",  # a person is to decide
     "model": "tell",  # another provider asks the same one
     "unavailable": "fall back",
 }

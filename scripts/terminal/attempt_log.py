@@ -28,13 +28,17 @@ class LogArguments(Arguments):
     """Keep accessibility tree and DOM of every so many-th failure; 0: none."""
 
     @property
+    def log_root(self) -> str | None:
+        """Root of the log as an absolute path; None where no log is wanted."""
+        root = self.logs or os.environ.get(VARIABLE)
+        return str(Path(root).absolute()) if root else None
+
+    @property
     def log_settings(self) -> LogSettings | None:
         """The log's settings; None where no log is wanted."""
-        if self.logs is None and not os.environ.get(VARIABLE):
+        if (root := self.log_root) is None:
             return None
-        return LogSettings(
-            root=self.logs, screenshot_every=self.screenshot_every, snapshot_every=self.snapshot_every
-        )  # fmt: skip
+        return LogSettings(Path(root), screenshot_every=self.screenshot_every, snapshot_every=self.snapshot_every)
 
 
 def check_logs(settings: LogSettings | None) -> None:

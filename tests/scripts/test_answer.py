@@ -649,7 +649,9 @@ def test_killed_behind_its_last_step_it_is_judged_by_a_specification_alone(
 def test_what_was_left_or_waits_is_listed_and_ended(
     killed_before: bool, site: Any, kept: KeptRun, waiting: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("CLAW_LOG_DIR", "logs")
     process = waiting("Asking", "--json")
+    monkeypatch.delenv("CLAW_LOG_DIR")
     monkeypatch.chdir(tmp_path)
     browser = browser_of(kept)
     assert "runs/episode: Which colour?" in CliRunner().invoke(app, ["answer"]).output
@@ -670,6 +672,10 @@ def test_what_was_left_or_waits_is_listed_and_ended(
     ended = Episode(kept.folder)
     assert (ended.meta["outcome"], ended.damage()) == ("stopped", [])
     assert ended.meta["outcome_detail"] == "Ended by the user, who was asked: Which colour?"
+    if not killed_before:  # else the settings that say where the log is were damaged
+        [log] = tmp_path.glob(f"logs/*/*/{ended.meta['traceId']}")
+        assert until((log / "summary.json").exists)
+        assert json.loads((log / "summary.json").read_text())["decision"] == "stopped"
     assert "No run in runs/ waits." in CliRunner().invoke(app, ["answer"]).output
     over = CliRunner().invoke(app, ["answer", str(kept.folder), "Blue."])
     assert (over.exit_code, "waits for nobody" in over.output) == (2, True)

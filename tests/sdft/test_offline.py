@@ -632,7 +632,7 @@ def test_demonstrations_are_not_played_on_their_site_without_live(recorded, tmp_
     ]
     done = CliRunner().invoke(cli.app, [*map(str, command), *more, *ANY])
     assert done.exit_code == 0, done.output
-    assert "without a browser. --live plays there, too." in " ".join(done.output.split())
+    assert "without a browser; --live also plays there." in " ".join(done.output.split())
     assert len(asked) == before
     (line,) = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert line["rows/recorded"] == 2, "as they were done, as with --live"

@@ -231,7 +231,7 @@ class EnvironmentProvider(Provider):
                 raise ProviderError("unknown", f"{why}.", retryable=False)
             raise ProviderError(self._kind_of(why), f"{why}.")
         if "waiting" in info:
-            raise ProviderError("refused", f"A person is to decide first: {info['waiting']['text']}")
+            raise ProviderError("cancelled", f"A person is to decide first: {info['waiting']['text']}")
         if observation["last_error"]:
             id = getattr(action, "id", None)
             over, kind = terminated or truncated, env.core.failed_as or "unknown"

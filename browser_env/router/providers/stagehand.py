@@ -52,6 +52,7 @@ from selfsurf.browser_env.safety.network import permission_for
 from selfsurf.browser_env.safety.policy import Safety
 from selfsurf.browser_env.session.browsers import find_browser
 from selfsurf.browser_env.text import one_line
+from selfsurf.extras import how_to_install
 
 if TYPE_CHECKING:
     from stagehand import Page, Stagehand
@@ -196,10 +197,11 @@ class StagehandProvider(Provider):
             from stagehand import Stagehand, local_browser
 
             executable = self._executable or find_browser(headless=False)
+        except ModuleNotFoundError as error:
+            missing = f"Stagehand needs the package {error.name}: {how_to_install('stagehand')}."
+            raise ProviderError("unavailable", missing) from error
         except (ImportError, BrowserNotFound) as error:
-            raise ProviderError(
-                "unavailable", f"Stagehand needs the extra [stagehand] and a full Chromium: {error}"
-            ) from error
+            raise ProviderError("unavailable", f"Stagehand can't be started: {error}") from error
         self._port, options = _free_port(), {}
         self._guard = AccessGuard(self._safety, None, {}, guarded=True)
         proxy = (await self._guard.proxied({})).get("proxy")

@@ -4,7 +4,8 @@ import asyncio
 
 import numpy as np
 
-from selfsurf.browser_env import AsyncBrowserEnv
+from selfsurf.browser_env import AsyncBrowserEnv, Safety
+from selfsurf.browser_env.asking import Answer
 from selfsurf.browser_env.router.logged_env import LoggedEnv
 from selfsurf.browser_env.session.runtime import runtime
 
@@ -78,3 +79,29 @@ def test_a_crash_keeps_the_last_picture_and_says_that_the_run_has_ended(log):
     assert failure.message.endswith("The run ends with it.")
     assert evidence.screenshot == seen.screenshot
     assert evidence.cut == (f"There was no page any more: the picture is that of attempt {first.attempt_id}.",)
+
+
+def test_what_a_person_has_decided_is_an_attempt_and_waiting_for_them_no_failure(log):
+    page = "data:text/html,<button onclick=\"document.title='gone'\">Delete account</button>"
+    delete = {"action": "click", "id": 1}
+
+    async def play():
+        async with LoggedEnv(
+            page, screenshot=False, log=log, trace_id="it", user="later", safety=Safety(confirm="later")
+        ) as env:
+            await env.reset(seed=0)
+            await env.step({"action": "ask_user", "question": "Which one?"})
+            await env.answer("That.")
+            refused = [await env.step(delete), await env.step({"action": "wait", "ms": 1}), await env.answer("no")]
+            done = [await env.step(delete), await env.step(Answer("yes"))]
+            return [result[0]["title"] for result in (*refused, *done)]
+
+    assert asyncio.run(play())[-1] == "gone"
+    ends = [(what, one.step_id, more) for what, one, more in log.events if what != "start"]
+    assert [what if what == "success" else more[1].type for what, _, more in ends] == [
+        "cancelled", "refused", "cancelled", "success",
+    ]  # fmt: skip
+    assert [sum(what == kind for what, *_ in log.events) for kind in ("start", "failure")] == [4, 3]
+    assert ends[0][1] == ends[1][1] != ends[2][1] == ends[3][1]
+    assert ends[0][2][1].message.startswith("A person is to decide first: The button 'Delete account'")
+    assert "did not allow" in ends[1][2][1].message

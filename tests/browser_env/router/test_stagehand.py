@@ -47,6 +47,22 @@ def opened():
     return provider, page
 
 
+def test_it_says_how_to_get_what_is_missing(monkeypatch, tmp_path):
+    def failure():
+        with pytest.raises(ProviderError) as caught:
+            asyncio.run(StagehandProvider().navigate(NavigateArguments(url="about:blank")))
+        return caught.value.failure
+
+    monkeypatch.setitem(sys.modules, "stagehand", None)
+    assert (failure().type, failure().message) == (
+        "unavailable", "Stagehand needs the package stagehand: bash scripts/setup.sh stagehand.",
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "stagehand", SimpleNamespace(Stagehand=None, local_browser=None))
+    monkeypatch.setenv("SELFSURF_BROWSER", str(tmp_path / "none"))
+    assert (failure().type, failure().retryable) == ("unavailable", False)
+    assert failure().message.startswith("Stagehand can't be started: SELFSURF_BROWSER is")
+
+
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "http://elsewhere.test/", "javascript:alert(1)"])
 def test_an_action_navigates_nowhere_where_a_navigation_may_not(opened, url):
     provider, page = opened

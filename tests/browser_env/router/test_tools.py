@@ -4,10 +4,12 @@ import asyncio
 import base64
 import io
 import json
+import signal
 import sys
 from functools import partial
 from importlib.metadata import version
 
+import psutil
 import pytest
 from PIL import Image
 from pydantic import BaseModel
@@ -16,7 +18,7 @@ from selfsurf.browser_env import Safety
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import Router
 from selfsurf.browser_env.router.tools import ToolError, call_tool, functions, openai_tools, parsed
-from tests.processes import crowd, until
+from tests.processes import crowd, gone, until
 
 PAGE = (
     "data:text/html,<title>Shop</title><h1>Shop</h1><label>Name <input></label>"
@@ -168,6 +170,33 @@ def test_an_mcp_client_lists_and_calls_them(tmp_path):
     assert ended == [*["success"] * 4, "failure", "cancelled", "success"]
     summary = json.loads((attempts.parent / "summary.json").read_text())
     assert (summary["decision"], summary["failures"], summary["cancelled"]) == ("stopped", 1, 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_server_with_its_call_its_browser_and_its_log(tmp_path, number):
+    mcp = pytest.importorskip("mcp")
+    stdio = pytest.importorskip("mcp.client.stdio")
+    command = ["-m", "selfsurf.scripts.cli", "mcp", "--logs", str(tmp_path)]
+
+    async def play():
+        server = stdio.StdioServerParameters(command=sys.executable, args=command)
+        async with stdio.stdio_client(server) as streams, mcp.ClientSession(*streams) as client:
+            await client.initialize()
+            await client.call_tool("browser_navigate", {"url": PAGE})
+            call = asyncio.ensure_future(client.call_tool("browser_act", {"action": {"action": "wait", "ms": 50_000}}))
+            (lines,) = tmp_path.rglob("attempt.jsonl")
+            begun = partial(until, lambda: lines.read_text().count('"outcome": "start"') == 2, 10 * crowd())
+            assert await asyncio.to_thread(begun)
+            (process,) = [one for one in psutil.Process().children() if one.cmdline()[-len(command) :] == command]
+            started = process.children(recursive=True)
+            process.send_signal(number)
+            assert await asyncio.to_thread(gone, [process, *started], 10 * crowd())
+            call.cancel()
+
+    asyncio.run(asyncio.wait_for(play(), 60 * crowd()))
+    (summary,) = tmp_path.rglob("summary.json")
+    told = json.loads(summary.read_text())
+    assert (told["decision"], told["successes"], told["cancelled"]) == ("stopped", 1, 1)
 
 
 @pytest.mark.parametrize("allowed", [False, True])

@@ -16,8 +16,8 @@ from tests.few import few
 from tests.processes import crowd, until
 
 SECRET = "correct-horse-battery"
-ENOUGH = 40
-"""Steps of 50 ms for a page to have tried everything."""
+ENOUGH = 160
+"""Steps of 50 ms for a page to have tried everything: after many failures Chromium puts a WebSocket off by up to 5 s."""
 
 
 class Host:
