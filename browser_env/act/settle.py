@@ -206,7 +206,7 @@ class Settling:
                     page, raw = self._frame, await self._frame.call("signs")
             except Exception:  # the frame hangs or is gone; what it has to say is not waited for
                 self._frame = None
-        if raw["owed"] and self._timers_left > 0:
+        if raw["owed"] and self._timers_left > 0 and not self.tab.fetching(self.since):  # or the answer was waited for
             began = self.tab.seconds
             await page.call("timersRan", bound=self._timers_left * 1000)
             self._timers_left -= self.tab.seconds - began
