@@ -206,10 +206,11 @@ class Settling:
                     page, raw = self._frame, await self._frame.call("signs")
             except Exception:  # the frame hangs or is gone; what it has to say is not waited for
                 self._frame = None
-        if raw["owed"] and self._timers_left > 0:
-            began = self.tab.seconds
+        if raw["owed"] and self._timers_left > 0 and not self.tab.fetching(self.since):  # or the answer was waited for
+            began, clock = self.tab.seconds, self.tab.clock
             await page.call("timersRan", bound=self._timers_left * 1000)
-            self._timers_left -= self.tab.seconds - began
+            if self.tab.clock == clock or time.monotonic() > self._network_end:  # requests have a bound of their own
+                self._timers_left -= self.tab.seconds - began
             self._quiet_end = time.monotonic() + self.bounds.quiet
             return True
         left = self._busy_end - time.monotonic()

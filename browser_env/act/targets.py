@@ -18,6 +18,9 @@ Point = tuple[float, float]
 MOTION_BOUND = 0.5
 """Seconds that running transitions get to end before an element counts as covered or out of reach."""
 
+OVERLAYS = 2
+"""Overlays that may fade one after the other: a dialog, then what dims the page behind it."""
+
 
 class Targets:
     """The page as the target of actions.
@@ -100,15 +103,18 @@ class Targets:
             raise ActionError(self.session.missed, "blocked")
 
     async def clear_way(self, id: int, *, hover: bool = False) -> dict[str, Any]:
-        """Locate an element; if it is covered or out of reach, try once more: overlays fade, menus move."""
+        """Locate an element; if it is covered or out of reach, try again: overlays fade, menus move."""
         try:
             where = await self.locate(id, hover=hover)
         except ActionError as error:
             if error.kind != "blocked" or not await self.world(id).call("stilled", bound=MOTION_BOUND * 1000):
                 raise
             return await self.locate(id, hover=hover)
-        if "covered" in where:
-            await self.world(id).call("stilled", bound=MOTION_BOUND * 1000)
+        moves = True
+        for _ in range(OVERLAYS):
+            if "covered" not in where or not moves:
+                break
+            moves = await self.world(id).call("stilled", bound=MOTION_BOUND * 1000)
             await self.tab.call("settle", frames=2, bound=300)
             where = await self.locate(id, hover=hover)
         return where

@@ -530,20 +530,27 @@ function lineThatSays(el, text) {
 
 const optionText = (o) => squeeze(o.getAttribute('aria-label') || o.innerText);
 
-// The option that is meant: by its text, its value, or its text in another case.
+// A name as it is compared: in any case, with any dashes, quotes and spaces, without quotes around it or a colon behind it.
+const SINGLE_QUOTES = /[\u2018-\u201b\u02bc`\u00b4]/g, DOUBLE_QUOTES = /[\u201c-\u201f\u00ab\u00bb]/g, DASHES = / ?[-\u2010-\u2015\u2212] ?/g;
+function spelled(text) {
+  const plain = squeeze(text.replace(SINGLE_QUOTES, "'").replace(DOUBLE_QUOTES, '"').replace(FILLERS, '').normalize('NFKC')).toLowerCase();
+  return plain.replace(DASHES, '-').replace(/ ?:$/, '').replace(/^(["'])(.+)\1$/, '$2').trim();
+}
+
+// The option that is meant: by its text, its value, or its text in another spelling.
 function optionMeant(found, wanted, textOf, valueOfOption) {
-  const text = squeeze(wanted);
-  for (const fits of [(o) => textOf(o) === text, (o) => clip(textOf(o), LONGEST_LABEL) === text, (o) => valueOfOption(o) === wanted, (o) => textOf(o).toLowerCase() === text.toLowerCase()]) {
+  const text = squeeze(wanted), name = spelled(wanted);
+  for (const fits of [(o) => textOf(o) === text, (o) => clip(textOf(o), LONGEST_LABEL) === text, (o) => valueOfOption(o) === wanted, (o) => name && spelled(textOf(o)) === name]) {
     const all = found.filter(fits);
     if (all.length) return all;
   }
   return [];
 }
 
-// The options that begin with these whole words, where none is just these.
+// The options that begin with these whole words or numbers, where none is just these.
 function beginningWith(found, wanted, textOf) {
-  const text = squeeze(wanted).toLowerCase();
-  return text ? found.filter((o) => textOf(o).toLowerCase().startsWith(text) && !/^[\p{L}\p{N}]/u.test(textOf(o).slice(text.length))) : [];
+  const name = spelled(wanted), goesOn = /\d$/.test(name) ? /^[.,:]?[\p{L}\p{N}]/u : /^[\p{L}\p{N}]/u;
+  return name ? found.filter((o) => spelled(textOf(o)).startsWith(name) && !goesOn.test(spelled(textOf(o)).slice(name.length))) : [];
 }
 
 // Do the options of a list that doesn't say so look as if several can be chosen?
@@ -570,9 +577,11 @@ function select({id, options, number}) {
   }
   if (optionsOf(el).length) {
     if (options.length > 1) return {error: 'single'};
-    const exact = optionMeant(optionsOf(el), options[0], textOfOption, (o) => o.value);
-    const [meant, other] = exact.length ? exact.slice(0, 1) : beginningWith(optionsOf(el), options[0], textOfOption);
-    return meant && !other ? {fill: meant.value, at: idOf(el)} : {error: 'option', option: options[0], options: optionsOf(el).slice(0, 20).map(textOfOption)};
+    const [option] = options, all = optionsOf(el), exact = optionMeant(all, option, textOfOption, (o) => o.value);
+    const fitting = exact.length ? exact : beginningWith(all, option, textOfOption);
+    const values = Array.from(new Set(fitting.map((o) => o.value)));
+    if (values.length > 1) return {error: 'ambiguous', option, options: values.slice(0, 20)};
+    return values.length ? {fill: values[0], at: idOf(el)} : {error: 'option', option, options: all.slice(0, 20).map(textOfOption)};
   }
   const shown = isShut(el) ? [] : shownOptions(el);
   const multiple = shown.some((option) => option.closest('[aria-multiselectable=true]')) || ariaOf(el, 'multiselectable');
@@ -599,7 +608,8 @@ function optionIn({id, option, begins}) {
   const fitting = exact.length || !begins ? exact : beginningWith(shown, option, optionText);
   const [meant] = fitting;
   if (fitting.length > 1 && !fitting.some((o) => o !== meant && isInside(o, meant))) {
-    return {error: 'alike', option, options: fitting.slice(0, 20).map((o) => exact.length ? `[${idOf(o)}]` : `[${idOf(o)}] ${quoted(optionText(o))}`)};
+    const differ = new Set(fitting.map(optionText)).size > 1;
+    return {error: 'alike', option, options: fitting.slice(0, 20).map((o) => differ ? `[${idOf(o)}] ${quoted(optionText(o))}` : `[${idOf(o)}]`)};
   }
   if (meant) {
     if (disabled(meant)) return {error: 'disabledOption', option};
@@ -638,7 +648,7 @@ function replaced({id, option, said}) {
     const holder = parentOf(node);
     if (holder && isVisible(holder) && !isOffered(closestTo(holder, 'option, [role=option]'))) texts.push(node.data);
   }
-  const says = (wanted) => asWords(literal(squeeze(wanted))).test(squeeze(texts.join(' ')));
+  const around = spelled(texts.join(' ')), says = (wanted) => asWords(literal(spelled(wanted))).test(around);
   return {said: [...said, option].filter(says), lost: says(option) ? said.filter((one) => !says(one)) : []};
 }
 
@@ -671,7 +681,8 @@ function selectNative(el, options) {
     const alike = [meant, named, beginningWith(all, option, label)].find((some) => some.length);
     if (!alike) return {error: 'option', option, options: all.slice(0, 20).map(label)};
     if (alike !== meant && alike.length > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map(label)};
-    if (new Set(alike.map((o) => o.value)).size > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map((o) => o.value)};
+    const tells = new Set(alike.map(label)).size > 1 ? label : (o) => o.value;
+    if (new Set(alike.map((o) => o.value)).size > 1) return {error: 'ambiguous', option, options: alike.slice(0, 20).map(tells)};
     const [match] = alike;
     if (match.disabled || groupOf(match)?.disabled) return {error: 'disabledOption', option};
     wanted.push(match);

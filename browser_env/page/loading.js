@@ -172,7 +172,8 @@ async function popupCame({bound}) {
 }
 
 // Waits for what unfolds or slides in to be where it will be; returns whether anything moved.
-const moving = () => DOC.getAnimations(document).some((one) => one instanceof CSSTransition && one.playState === 'running');
+const moving = () => DOC.getAnimations(document).some((one) => one.playState === 'running' && (one instanceof CSSTransition || leftOf(one) < OPENING));
+const leftOf = (animation) => animation.effect?.getComputedTiming().endTime - animation.currentTime;
 async function stilled({bound}) {
   if (!moving()) return false;
   await until(() => !moving(), bound);
@@ -257,8 +258,7 @@ function withoutPointer(el) {
 // Milliseconds until the animations of such elements end; 0 if there are none, or only such as are no opening.
 function opensIn(elements) {
   const animations = elements.flatMap((el) => animationsOf(el)).filter((one) => one.playState === 'running');
-  const left = animations.map((one) => one.effect?.getComputedTiming().endTime - one.currentTime);
-  return Math.max(0, ...left.filter((ms) => ms > 0 && ms < OPENING));
+  return Math.max(0, ...animations.map(leftOf).filter((ms) => ms > 0 && ms < OPENING));
 }
 
 // Is it being opened, or about to be? Those that have stayed without the pointer are not waited for again.

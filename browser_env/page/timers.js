@@ -1,6 +1,7 @@
 // Answers the in-page script's events PROBE-timers in the page's main world, by cancelling them: is something pending that
-// the last step's input has asked for: short timers, idle callbacks, tasks, messages between ports, the next frames? What
-// their callbacks ask for counts, too; what the page began before that input doesn't. PROBE-input says that there was input.
+// the last step's input has asked for: short timers, idle callbacks, tasks, messages between ports, the next frames, answers
+// to requests? What their callbacks ask for counts, too; what the page began before that input doesn't. PROBE-input says
+// that there was input.
 (() => {
   const SOON = 600;  // milliseconds: longer timers remind, end sessions, take notes away
   const FRAMES = 2;  // in a row; more are an animation
@@ -102,6 +103,29 @@
       delete pending[way.key];
     }
     return apply(native, self, args);
+  }});
+
+  // A page has an answer, and its body, later than the browser tells that the request is over.
+  const {then} = Promise.prototype;
+  const followPromise = (owner, name) => {
+    owner[name] = new Proxy(owner[name], {apply(native, self, args) {
+      const promise = apply(native, self, args);
+      if (!isOfStep(running ?? step)) return promise;
+      const key = `promise${++tasks}`;
+      pending[key] = true;
+      return apply(then, promise, [(value) => { delete pending[key]; return value; }, (error) => { delete pending[key]; throw error; }]);
+    }});
+  };
+  followPromise(window, 'fetch');
+  for (const name of ['arrayBuffer', 'blob', 'bytes', 'formData', 'json', 'text']) if (Response.prototype[name]) followPromise(Response.prototype, name);
+  const {OPENED} = XMLHttpRequest, stateOf = getOwnPropertyDescriptor(XMLHttpRequest.prototype, 'readyState').get;
+  XMLHttpRequest.prototype.send = new Proxy(XMLHttpRequest.prototype.send, {apply(native, self, args) {
+    const sent = apply(native, self, args);
+    if (!isOfStep(running ?? step) || apply(stateOf, self, []) !== OPENED) return sent;
+    const key = `request${++tasks}`;
+    pending[key] = true;
+    apply(listen, self, ['loadend', () => { delete pending[key]; }, {once: true}]);
+    return sent;
   }});
 
   addEventListener('PROBE-input', (event) => {

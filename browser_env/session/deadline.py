@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from selfsurf.browser_env.errors import PAGE_CRASHED, EnvError
 from selfsurf.browser_env.session.patience import TICK, Stopwatch, lasted, limited
+from selfsurf.browser_env.text import one_line
 
 if TYPE_CHECKING:
     from selfsurf.browser_env.session.session import Session
@@ -24,6 +25,9 @@ FIRST_LOOK = 0.5
 
 PAUSE = 0.5
 """Seconds between an answer and the next probe."""
+
+MOST_FRAMES = 3
+"""Frames of a hung page that a message names."""
 
 MOMENT = 0.5
 """Seconds for an answer that something else has held up: a navigation without an answer, or another tab's page."""
@@ -44,7 +48,8 @@ async def deadline(
         The timeout, which can be extended: a person who is asked takes time.
 
     Raises:
-        EnvError: time is up, or the page hangs or has crashed. The message says which, and after how many seconds.
+        EnvError: time is up, or the page hangs or has crashed. The message says which, after how many seconds, and what
+            frames of a hung page may be the cause.
     """
     loop = asyncio.get_running_loop()
     reasons: list[str] = []
@@ -111,11 +116,20 @@ async def _fault(session: Callable[[], Session | None], hang: float) -> str:
                 return PAGE_CRASHED
             if not answered:
                 if active() is tab:
-                    return f"the page hangs: it did not answer for {silence}"
+                    return f"the page hangs: it did not answer for {silence}{_or_its_frames(tab)}"
                 silence.allow_a_moment()  # another tab's page is asked
                 continue
         silence = None
         await asyncio.sleep(PAUSE)
+
+
+def _or_its_frames(tab: Tab) -> str:
+    """Name the frames in the page's process, whose endless scripts look like the page's, for a message."""
+    frames = [one_line(address) for address in tab.frames_within()]
+    if not frames:
+        return ""
+    more = f" and {len(frames) - MOST_FRAMES} more" if len(frames) > MOST_FRAMES else ""
+    return f"; a script of the page or of one of its frames does not end: {', '.join(frames[:MOST_FRAMES])}{more}"
 
 
 async def _answers(tab: Tab, silence: _Silence, active: Callable[[], Tab | None]) -> bool:

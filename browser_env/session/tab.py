@@ -412,6 +412,10 @@ class Tab:
                 return session
         raise EnvError("A frame of another process could not be reached.")
 
+    def frames_within(self) -> list[str]:
+        """Return the addresses of frames that aren't known to have a process of their own."""
+        return [frame.url for frame in self.page.frames[1:] if frame not in self._remote]
+
     def drop(self, place: ForeignFrame) -> None:
         """Forget a frame that could not be observed; it may have moved to another process."""
         self._worlds.pop(place.world.frame_id, None)

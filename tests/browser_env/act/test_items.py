@@ -102,6 +102,42 @@ def test_an_option_is_named_by_how_it_alone_begins(open_page, by_name, kind):
     assert "Germ" in obs["last_error"]
 
 
+SPELLINGS = {
+    "GERMANY": "Germany (+49)",
+    " germany ": "Germany (+49)",
+    "Germany:": "Germany (+49)",
+    '"Germany"': "Germany (+49)",
+    "\u201cGermany (+49)\u201d": "Germany (+49)",
+    "cote d'ivoire": "Cote d\u2019Ivoire",
+    "Guinea-Bissau": "Guinea \u2013 Bissau",
+    "bosnia - herzegovina": "Bosnia\u2013Herzegovina",
+    "New\u00a0Zealand": "New Zealand",
+    "Kind": "Kind:",
+    "1.5 KG": "1.5\u00a0kg",
+    "us": "us",
+    "US": "US",
+}
+"""What a person writes, and the option that is meant."""
+
+
+@pytest.mark.parametrize("kind", few(1, LISTS))
+def test_an_option_is_found_as_a_person_spells_it(open_page, by_name, kind):
+    page, option = LISTS[kind]
+    names = "".join(option.format(name) for name in dict.fromkeys(SPELLINGS.values()))
+    env, obs = open_page("<meta charset=utf-8>" + page.format(names))
+    land, chosen = by_name(obs, "Land")["id"], {}
+    for wanted in SPELLINGS:
+        value(env, "document.title = ''")
+        obs, *_ = env.step({"action": "select", "id": land, "options": [wanted]})
+        chosen[wanted] = obs["last_error"] or value(env, "document.title").replace("\u00a0", " ")
+    assert chosen == {wanted: name.replace("\u00a0", " ") for wanted, name in SPELLINGS.items()}
+    value(env, "document.title = ''")
+    for wanted, offered in (("Us", ("us", "US")), ("1", ("1.5 kg",))):
+        obs, *_ = env.step({"action": "select", "id": land, "options": [wanted]})
+        assert all(name in obs["last_error"].replace("\u00a0", " ") for name in offered), (wanted, obs["last_error"])
+    assert value(env, "document.title") == ""
+
+
 def test_an_option_further_down_that_is_just_the_text_comes_first(open_page, by_name):
     """A list that draws a part of its options may show one that begins so first."""
     env, obs = open_page(

@@ -63,6 +63,28 @@ def test_a_popup_that_opens_on_a_key_is_waited_for(open_page, by_name):
     assert by_name(obs, "No")["states"] == (), obs["dom"]
 
 
+def test_an_option_of_a_list_that_a_script_animates_is_chosen(open_page, by_name):
+    """The list can be seen before it takes the pointer, within one action."""
+    env, obs = open_page(
+        """<div id=b role=combobox tabindex=0 aria-label=City aria-expanded=false aria-controls=l>-</div><ul id=l role=listbox hidden><li role=option>Bern</ul>
+        <script>b.onclick = () => setTimeout(() => { l.hidden = false; l.style.pointerEvents = 'none'; l.animate([{scale: .9}, {}], 450).onfinish = () => { l.style.pointerEvents = '' } }, 50);
+        l.onclick = (e) => document.title = e.target.textContent</script>"""
+    )
+    obs, *_ = env.step({"action": "select", "id": by_name(obs, "City")["id"], "options": ["Bern"]})
+    assert (obs["last_error"], obs["title"]) == ("", "Bern")
+
+
+def test_a_button_behind_a_dialog_and_a_backdrop_that_fade_one_after_the_other_is_clicked_by_the_mouse(open_page):
+    env, _ = open_page(
+        """<style>.over { position: fixed; inset: 0 } #m { transition: opacity .3s, visibility 0s .3s } #dim { transition: opacity .3s .5s, visibility 0s .8s }
+        .gone { opacity: 0; visibility: hidden }</style><button onclick="document.title = event.isTrusted">More</button>
+        <div class=over id=dim></div><div class=over id=m><button onclick="m.className = dim.className = 'over gone'">Shut</button></div>"""
+    )
+    env.step({"action": "click", "selector": "text=Shut"})
+    obs, *_, info = env.step({"action": "click", "selector": "text=More"})
+    assert (obs["last_error"], obs["title"], info["action_path"]) == ("", "true", "mouse")
+
+
 ONLY_LOOKS = {
     "a ripple": "<button onclick=\"this.innerHTML = 'Go<span class=fade style=position:absolute;width:9px;height:9px></span>'\">Go</button>",
     "a tooltip": "<button onclick='t.hidden = false'>Go</button><div id=t class=fade hidden>A hint</div>",

@@ -52,6 +52,12 @@ SOURCES = {
         """<button onclick="q.textContent = '.'; setTimeout(() => { q.textContent += '.'; setTimeout(() => { q.textContent = 'answer' }, 300) }, 300)">Go</button><p id=q></p>""",
         {"action": "click", "id": 1},
     ),
+    "an answer whose body comes later": (
+        """<button onclick="q.textContent = '.'; const body = new ReadableStream({start(c) { w.onmessage = (e) => { c.enqueue(new TextEncoder().encode(e.data)); c.close() } }});
+        w.postMessage(0); new Response(body).text().then((text) => { q.textContent = text })">Go</button><p id=q></p>
+        <script>const w = new Worker(URL.createObjectURL(new Blob(['onmessage = () => setTimeout(() => postMessage("answer"), 400)'])))</script>""",
+        {"action": "click", "id": 1},
+    ),
     "a choice": (
         """<select aria-label=Country onchange="q.textContent = '.'; setTimeout(() => { q.textContent = 'answer' }, 300)"><option>A<option>B</select><p id=q></p>""",
         {"action": "select", "id": 1, "options": ["B"]},
@@ -179,13 +185,17 @@ def test_pages_find_timers_as_they_are(open_page):
     found = value(
         env,
         """Promise.all([
+            fetch('data:,x').then((answer) => answer.text()),
+            fetch('data:,x').then((answer) => [answer.constructor.name, fetch.name, fetch.length, answer.text.name, typeof answer.text().then]),
+            fetch('wrong:').catch((error) => error.name),
             new Promise((go) => setTimeout(function (...all) { go([this === window, ...all]) }, 5, 'a', 2)),
             new Promise((go) => { window.told = go; setTimeout('told(3)', 5) }),
             new Promise((go) => requestAnimationFrame((at) => go(typeof at))),
             new Promise((go) => { let n = 0; const id = setInterval(() => { if (++n === 3) { clearInterval(id); go(n) } }, 5) }),
         ]).then((all) => [...all, setTimeout.name, setTimeout.length, /native code/.test(setTimeout), typeof setTimeout(() => {}), Object.keys(Object.getOwnPropertyDescriptor(window, 'setTimeout')).length])""",
     )
-    assert found == [[True, "a", 2], 3, "number", 3, "setTimeout", 1, True, "number", 4]
+    assert found[:3] == ["x", ["Response", "fetch", 1, "text", "function"], "TypeError"]
+    assert found[3:] == [[True, "a", 2], 3, "number", 3, "setTimeout", 1, True, "number", 4]
 
 
 def test_a_timer_that_what_the_mouse_leaves_sets_is_waited_for(open_page, by_name):
@@ -195,3 +205,10 @@ def test_a_timer_that_what_the_mouse_leaves_sets_is_waited_for(open_page, by_nam
     env.step({"action": "hover", "id": by_name(obs, "One")["id"]})
     obs, *_ = env.step({"action": "hover", "id": by_name(obs, "Two")["id"]})
     assert "left" in obs["page_text"]
+
+
+@pytest.mark.parametrize(("caught", "errors"), [("", 1), (".catch(() => {})", 0)])
+def test_a_failed_fetch_is_an_error_unless_the_page_catches_it(open_page, caught, errors):
+    env, _ = open_page(f"<button onclick=\"fetch('wrong:'){caught}\">Go</button>")
+    obs, *_ = env.step({"action": "click", "id": 1})
+    assert len([event for event in obs["events"] if event.startswith("page error")]) == errors

@@ -11,6 +11,7 @@ import gymnasium
 import psutil
 import pytest
 
+from selfsurf.browser_env import EnvError
 from selfsurf.browser_env.session import tab
 from selfsurf.browser_env.session.patience import LONGEST
 from tests.few import few
@@ -475,4 +476,30 @@ def test_a_frame_of_another_process_that_does_not_answer_costs_three_seconds_onc
         assert timed(2, "navigate", ("url", f"{url}/plain"))["page_text"] == "plain"
     finally:
         over.set()
+        env.close()
+
+
+@pytest.mark.parametrize("origin", few(1, ["http://localhost:{port}", ""]))
+def test_a_hung_page_names_the_frames_that_may_be_the_cause(loopback, origin):
+    def answer(request):
+        loop = f"{origin.format(port=request.server.server_port)}/loop"
+        return {
+            "/": "<button>Go</button><iframe src=/idle></iframe>",
+            "/framed": f"<button>Go</button><iframe src={loop}></iframe>",
+            "/loop": "<p>in<script>for (;;);</script>",
+        }.get(request.path, "<p>plain").encode()
+
+    url = loopback(answer).url
+    env = gymnasium.make("Browser-v0", start_url=url, screenshot=False, hang_timeout=HANG)
+    try:
+        env.reset(seed=0)
+        start = time.monotonic()
+        *_, info = env.step({"action": "navigate", "url": f"{url}/framed"})
+        assert time.monotonic() - start < told(info) + 3 * crowd()
+        assert "a script of the page or of one of its frames does not end: http://" in info["outcome_detail"]
+        assert "/loop" in info["outcome_detail"]
+        env.reset(seed=0)
+        with pytest.raises(EnvError, match=r"the page hangs.* one of its frames does not end: http://.*/loop"):
+            env.reset(seed=0, options={"start_url": f"{url}/framed"})
+    finally:
         env.close()
