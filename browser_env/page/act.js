@@ -531,7 +531,7 @@ function lineThatSays(el, text) {
 const optionText = (o) => squeeze(o.getAttribute('aria-label') || o.innerText);
 
 // A name as it is compared: in any case, with any dashes, quotes and spaces, without quotes around it or a colon behind it.
-const SINGLE_QUOTES = /[\u2018-\u201b\u02bc`\u00b4]/g, DOUBLE_QUOTES = /[\u201c-\u201f\u00ab\u00bb]/g, DASHES = / ?[-\u2010-\u2015\u2212] ?/g;
+const SINGLE_QUOTES = /[\u2018-\u201b\u02bc\u0060\u00b4]/g, DOUBLE_QUOTES = /[\u201c-\u201f\u00ab\u00bb]/g, DASHES = / ?[-\u2010-\u2015\u2212] ?/g;
 function spelled(text) {
   const plain = squeeze(text.replace(SINGLE_QUOTES, "'").replace(DOUBLE_QUOTES, '"').replace(FILLERS, '').normalize('NFKC')).toLowerCase();
   return plain.replace(DASHES, '-').replace(/ ?:$/, '').replace(/^(["'])(.+)\1$/, '$2').trim();

@@ -152,11 +152,10 @@ def test_choices_that_one_recording_cannot_teach_are_said_when_it_ends(tmp_path,
     monkeypatch.setattr(browser_env, "AsyncBrowserEnv", lambda **options: env(**{**options, "headless": True}))
     monkeypatch.setattr(Recorder, "wait", order)
     assert record._record(record.Settings(outcome="solved"), (None, task), {}, tmp_path / "episode") == 0
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("One recording")]
-    assert [line.removeprefix("One recording can't teach this choice. ") for line in lines] == [
-        "Size: always M; record it once with something else, and a goal that says so.",
-        "Gift wrap: always ticked; record it once with something else, and a goal that says so.",
-    ]
+    said = " ".join(capsys.readouterr().err.split())
+    for choice in ("Size: always M", "Gift wrap: always ticked"):
+        assert f"One recording can't teach this choice. {choice}; record it once with something else" in said
+    assert said.count("can't teach") == 2
 
 
 INDEX = """<!doctype html><title>Shop</title><style>* { position: absolute; width: 200px; height: 60px; margin: 0 }</style>
