@@ -8,7 +8,6 @@
   const {apply, construct} = Reflect, {create, getOwnPropertyDescriptor} = Object;
   const stop = Event.prototype.stopImmediatePropagation, cancel = Event.prototype.preventDefault;
   const listen = EventTarget.prototype.addEventListener, ignore = EventTarget.prototype.removeEventListener;
-  const draw = window.requestAnimationFrame;
   let step = 0;  // counts the steps with input
   let observed = true;  // since that input
   let pending = create(null);
@@ -128,19 +127,6 @@
     apply(listen, self, ['loadend', () => { delete pending[key]; }, {once: true}]);
     return sent;
   }});
-
-  // Who watches what comes into view is told of it a frame after the page has been scrolled.
-  let watched = false;
-  IntersectionObserver.prototype.observe = new Proxy(IntersectionObserver.prototype.observe, {apply(native, self, args) {
-    watched = true;
-    return apply(native, self, args);
-  }});
-  addEventListener('scroll', () => {
-    if (!watched || !isOfStep(step)) return;
-    const key = `scroll${++tasks}`;
-    pending[key] = true;
-    apply(draw, window, [() => apply(draw, window, [() => { delete pending[key]; }])]);
-  }, {capture: true, passive: true});
 
   addEventListener('PROBE-input', (event) => {
     apply(stop, event, []);
