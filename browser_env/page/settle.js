@@ -66,9 +66,10 @@ function noteScrolled(el) {
 // `still` whether nothing at all has changed meanwhile. Without frames to wait for, it resolves at once.
 function settle({frames, bound}) {
   if (!frames) return {quiet: true, still: true, waited: 0};  // without scripts, frame callbacks don't run
-  const wanted = frames + followsScroll;
+  const scrolled = followsScroll, wanted = frames + scrolled;
   followsScroll = false;
-  return new Promise((resolve) => {
+  return new Promise((done) => {
+    const resolve = (found) => (scrolled ? inNextTask(() => done(found)) : done(found));
     const first = counted();
     const start = performance.now();
     let quiet = 0;
@@ -83,6 +84,13 @@ function settle({frames, bound}) {
     const next = () => framed().then(tick);
     next();
   });
+}
+
+// Calls back in a task of its own: observers of what comes into view are told in a task behind the frame.
+function inNextTask(callback) {
+  const {port1, port2} = new MessageChannel();
+  port1.onmessage = () => { port1.close(); callback(); };
+  port2.postMessage(0);
 }
 
 // Resolves in the next frame, with the edition before it. A page in the background draws no frames: a timer replaces them.
