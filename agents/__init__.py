@@ -78,8 +78,8 @@ def make(name: str, **options: Any) -> Agent:
     (`agents.adapters.prompt`): kinds of actions, limits, vision, guards. Explicit options override them.
 
     Args:
-        name: a backend (one of `BACKENDS`), one of `COMPOSED`, `module:Class` or `file.py:Class` of any other
-            `Policy` or agent, or `scripted`, `random` or `oracle`.
+        name: a backend (one of `BACKENDS`), one of `COMPOSED`, `module:Class` or `file.py:Class` of any other `Policy`
+            or agent, or `scripted`, `random` or `oracle`.
         options: options of `LLMAgent` (`prompt`, `constrained`, `temperature`, ...) and of the backend's policy
             (`model`, `adapter`, `seed`, ...); other agents take the options of their class. Types are checked.
 

@@ -30,8 +30,7 @@ class Query:
     """A read-only question that an agent puts to the environment before acting. A query costs no step.
 
     The player answers queries (`agents.play.queries`), passes the answer to the agent's `told(answer, slot)`, and asks
-    the
-    agent for a new decision.
+    the agent for a new decision.
     """
 
     ask: Literal["risk", "look", "scan", "screenshot"]

@@ -68,8 +68,7 @@ class LLMAgent(DecidingAgent):
     Args:
         policy: the language model.
         prompt: writer of the prompts: `compact` (for small models), `chat` (for strong models), `file.py:Class` of your
-            own
-            `PromptWriter`, or an instance. `auto`: `compact` for models below 3e9 weights.
+            own `PromptWriter`, or an instance. `auto`: `compact` for models below 3e9 weights.
         instructions: additional text for the prompt.
         functions: Python functions that the model may call while it decides, or `file.py:function`
             (`agents.functions`); require free replies, or a policy that takes replies as tool calls.
@@ -97,8 +96,7 @@ class LLMAgent(DecidingAgent):
         examples: few-shot examples, the most useful first; examples that leave too little room for the page are
             dropped.
         vision: image shown to the model. `"auto"`: the screenshot with marks if the policy sees images and the
-            observation
-            has a screenshot, else none.
+            observation has a screenshot, else none.
         max_image_side: screenshots are scaled down to this many pixels of the longer side; None leaves them.
         text_page: whether the page is also shown as text. False requires a screenshot with marks.
         seed: seed of the first policy call; each call has its own. None leaves it to the policy.
@@ -243,8 +241,7 @@ class LLMAgent(DecidingAgent):
             PolicyError: the model could not be asked.
             agents.prompt.prompt.PromptTooLong: the goal and instructions alone exceed `max_prompt_tokens`.
             ValueError: slots and observations don't match, a required screenshot is missing, or an observation contains
-                only
-                changes to a page that the agent hasn't seen.
+                only changes to a page that the agent hasn't seen.
             Exception: a user's function raised it.
         """
         slots = list(range(len(observations))) if slots is None else list(slots)

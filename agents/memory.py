@@ -45,7 +45,7 @@ class Memory:
 
     @property
     def known(self) -> frozenset[int]:
-        """Ids of the elements that a guard has seen and may replace by their successors."""
+        """Ids of all elements that the guard `Vanished` has seen in the episode."""
         return frozenset().union(*(guard.known for guard in self.guards if isinstance(guard, guarding.Vanished)))
 
     def note(self, entry: str, thought: str = "") -> None:

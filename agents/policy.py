@@ -126,10 +126,8 @@ class Policy(Protocol):
     """A language model that completes conversations in batches.
 
     `name` is recorded in episodes; `guidance` is the kind of constraint that the policy supports; `sees_images` is
-    whether
-    messages may carry images; `prompt_budget` is the default token limit of prompts, beyond which longer prompts don't
-    pay
-    off. A policy whose replies are tool calls also has `calls = True`, and takes `functions=`
+    whether messages may carry images; `prompt_budget` is the default token limit of prompts, beyond which longer
+    prompts don't pay off. A policy whose replies are tool calls also has `calls = True`, and takes `functions=`
     (`agents.policies.request.CheckedPolicy`).
     """
 

@@ -85,8 +85,7 @@ class CachedDecider(Decider):
         return self._needs
 
     def did(self, slot: int = 0) -> dict[str, Any]:
-        """Return the cache's share of an episode: replayed `actions`, how many were `healed`, and why the cache `left`.
-        """
+        """Return the cache's share of an episode: replayed `actions`, `healed` actions, and why the cache `left`."""
         one = self._playing[slot]
         return {"actions": one.at, "healed": one.healed, "left": one.why}
 
@@ -148,8 +147,7 @@ class CachedDecider(Decider):
         return replace(answer, roles=(*answer.roles, {"role": "cache", "left": one.why}))
 
     def _played(self, slot: int, observation: Observation) -> Decision | BaseException | None:
-        """Return the cache's next action, the error of an agent that takes over, or None if the agent is to be asked.
-        """
+        """Return the cache's next action, an error of the agent taking over, or None if the agent is to be asked."""
         try:
             return self._next(slot, observation)
         except (Exception, SystemExit) as error:

@@ -1,9 +1,8 @@
 """The replayable actions of one solved episode, for its goal or a similar goal.
 
 Typed, chosen or clicked texts that occur literally in the goal become parameters: the flow contains `<param:0>`
-instead,
-and another goal provides another value. A secret remains `<secret:name>`. The flow ends before the first action that
-can't be repeated safely; `ends` gives the reason.
+instead, and another goal provides another value. A secret remains `<secret:name>`. The flow ends before the first
+action that can't be repeated safely; `ends` gives the reason.
 """
 
 from __future__ import annotations

@@ -109,8 +109,7 @@ class Decider:
 
         Returns:
             For each episode its decision or the agent's error: a `PolicyError` if the model could not be asked, a
-            `Stop`, or
-            an error of the agent's own code.
+            `Stop`, or an error of the agent's own code.
         """
         if self._make is not None:
             return [_act(self._own[slot], obs) for slot, obs in zip(slots, observations, strict=True)]
@@ -222,8 +221,7 @@ def make_decider(name: str, options: dict[str, Any]) -> Decider:
     """Make an agent by its name, ready to decide for many episodes.
 
     One agent serves all episodes if it can. Random agents and agents with only `act` are made per episode, so that
-    their
-    actions don't depend on episodes that run concurrently.
+    their actions don't depend on episodes that run concurrently.
 
     Args:
         name: a name of `agents.make`, or `file.py:Class` or `module:Class` of anything with `act(obs)`.
