@@ -35,9 +35,7 @@ class Query:
 
     ask: Literal["risk", "look", "scan", "screenshot"]
     """Kind of the query: `risk` judges `action` on the current page; `look` returns the current page, and the risk of
-    `action` if given; `scan` returns the text of a long page beyond the viewport; `screenshot` adds a screenshot to the
-    observation.
-    """
+    `action` if given; `scan` returns the texts of the whole page; `screenshot` adds a screenshot to the observation."""
     action: Action | None = None
 
 
@@ -56,9 +54,9 @@ class Decision:
     how: str = ""
     """The form in which the action was found in the reply (`agents.reply.parse.How`)."""
     error: str = ""
-    """Why the reply contains no valid action: it could not be parsed, or the action's element is not on the page."""
+    """Why the reply contains no valid action: unreadable text, or an element that is not on the page."""
     guard_note: str = ""
-    """Note of the guards on the actions they replaced or questioned."""
+    """The guards' note on a replaced or questionable action; empty for none."""
     guard_counts: dict[str, int] = field(default_factory=dict)
     """Interventions of the guards in this episode so far, this action included (`LLMAgent.guard_counts`)."""
     privileged: Privileged | None = None
@@ -74,7 +72,7 @@ class Decision:
     rejected: str = ""
     """The verifier's reason for rejecting the agent's claim; the rejected claim is not executed."""
     gives_up: str = ""
-    """Reason for ending the episode after this action as failed, whatever the task's verdict; empty to continue."""
+    """Reason for giving up: the episode fails after this action, whatever its task requires; empty to continue."""
     query: Query | None = None
     """Query to be answered before any action; `action` is then a placeholder."""
     graph: dict[str, Any] = field(default_factory=dict)

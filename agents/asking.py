@@ -78,7 +78,7 @@ def ask(
 
 
 def _answer(rows: Sequence[Asked], complete: Callable[[Sequence[Asked]], Sequence[Completion]]) -> None:
-    """Ask for all rows in one call; row by row after an error that names no rows."""
+    """Ask for all rows in one call; after an error that can't be assigned to a row, ask again row by row."""
     if not rows:
         return
     try:

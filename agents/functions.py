@@ -142,7 +142,7 @@ def call_in(text: str, functions: Sequence[Function], prompt: str = "") -> Calle
 
 
 def calls_in(text: str, functions: Sequence[Function], prompt: str = "") -> list[Called]:
-    """Return all function calls of a reply, the decisive one last; calls are read as by `call_in`."""
+    """Return all function calls of a reply, the decisive call last, ignoring the same calls as `call_in`."""
     ranked = sorted(_named(text, functions, prompt), key=lambda one: -one[0])
     return [called for _, calls in ranked for called in calls]
 
@@ -164,7 +164,7 @@ def _named(text: str, functions: Sequence[Function], prompt: str) -> Iterator[tu
 
 
 def described(functions: Sequence[Function]) -> list[str]:
-    """Return the prompt lines that list functions called by JSON."""
+    """Return the prompt's list of functions, with the JSON form of each call."""
     if not functions:
         return []
     lines = [f"{_form(one)}  {' '.join(one.description.split())}" for one in functions]

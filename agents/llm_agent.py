@@ -52,7 +52,7 @@ Vision: TypeAlias = Literal["auto", "none", "screenshot", "marks"]
 _POLICY_HAS = (*Policy.__annotations__, *(name for name in vars(Policy) if not name.startswith("_")))
 
 _REPLY_OVERHEAD = 20
-"""Tokens of a constrained reply besides its text."""
+"""Number of tokens of a constrained reply that are not part of its text."""
 
 _LONG_TEXT, _LONG_THOUGHT = 4000, 1000
 """Maximum lengths, in characters, of a text and of a thought in a constrained reply that begins with a thought."""
@@ -166,7 +166,7 @@ class LLMAgent(DecidingAgent):
         self.actions = check_kinds((*own, *self.more_actions))
         self.guards, self.aids = guarding.guard_names(self.guards), aid_names(self.aids)
         self._slots: dict[int, Memory] = {}
-        self._outlines: dict[int, Outlines] = {}  # outlive a new goal in mid-episode
+        self._outlines: dict[int, Outlines] = {}  # kept if the goal changes during an episode
         if self.constrained and self.prefill and not '{"'.startswith(self.prefill):
             raise ValueError(f'A constrained reply is a JSON object: its prefill is "" or {{", not {self.prefill!r}.')
         if vision not in get_args(Vision):
@@ -212,7 +212,7 @@ class LLMAgent(DecidingAgent):
             self._slots[slot].look(answer["page"])
 
     def ended(self, slot: int = 0, *, reached: bool) -> None:
-        """Report the episode's end to the aids: whether the task's verdict, or else the claim, is success."""
+        """Report to the aids whether the episode reached its goal, by the task's verdict or else by the claim."""
         for aid in self._slots[slot].aids if slot in self._slots else ():
             aid.ended(reached=reached)
 
@@ -278,7 +278,7 @@ class LLMAgent(DecidingAgent):
             try:
                 turns.append(lost or self._next(obs, slot, hint, seed))
             except Exception as error:
-                lost = error if isinstance(error, PolicyError) else None  # it fails for the rest, too
+                lost = error if isinstance(error, PolicyError) else None  # a failed server fails the others, too
                 turns.append(error)
         ask([one for one in turns if isinstance(one, Asked)], self._complete, self.functions, tools=bool(self._calls))
         return [one if not isinstance(one, Asked) else one.error or self._decide(one) for one in turns]
@@ -446,7 +446,7 @@ class LLMAgent(DecidingAgent):
         thinks = self._writer.thinks
         room = cast(int, self.max_new_tokens) // self.max_actions - _REPLY_OVERHEAD
         goal = slot.goal or obs["goal"]
-        most = max(room, longest_said(goal))  # in characters; a token has several
+        most = max(room, longest_said(goal))  # in characters; a token has several characters
         longest = max(1, min(_LONG_TEXT if thinks else MAX_TEXT, most))
         more: dict[str, Any] = {"max_actions": self.max_actions, "tabs": obs["tabs"], "files": slot.files}
         more |= {"labels": self.labels, "said": said_in(goal) if self.texts == "goal" else ()}
@@ -497,5 +497,5 @@ class LLMAgent(DecidingAgent):
         """Return the next seed of the agent's random stream; None leaves sampling to the policy's own stream."""
         if self.seed is None:
             return None
-        self.seed += 1_000_003  # rows of a call use consecutive seeds
+        self.seed += 1_000_003  # far apart, because the rows of a call use consecutive seeds
         return self.seed

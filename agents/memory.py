@@ -62,7 +62,7 @@ class Memory:
         self.aided, self.rest, self.held = False, None, None
 
     def doubts(self, action: Act, obs: Observation) -> bool:
-        """Whether the action repeats one that seemingly changed the page, which may have changed by itself."""
+        """Whether the action repeats the last action although the page changed, possibly by itself."""
         again = not isinstance(action, str) and action.to_json() == obs["last_action"]
         return self.queries and again and any(isinstance(one, guarding.Stuck) and one.changed for one in self.guards)
 

@@ -133,7 +133,7 @@ def check(name_or_path: str | Path) -> None:
 
 @contextlib.contextmanager
 def fetching(source: str | Path) -> Iterator[None]:
-    """Convert errors of fetching a model from the hub to `ModelError`; a folder needs no conversion.
+    """Convert errors of fetching a model from the hub to `ModelError`; do nothing for a folder.
 
     Args:
         source: return value of `resolve`.

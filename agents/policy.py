@@ -74,7 +74,7 @@ class Usage:
     cost: float | None = None
     """Cost in US dollars; None if prices are unknown."""
     seconds: float = 0.0
-    """Wall-clock time in seconds; of the whole batch for a batched completion."""
+    """Wall-clock time of the completion, in seconds; for a batched completion, of the whole batch."""
     attempts: int = 1
 
 

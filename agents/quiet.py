@@ -1,4 +1,4 @@
-"""Silences import-time warnings of model libraries that a user can do nothing about."""
+"""Silences warnings of model libraries that a user can do nothing about."""
 
 from __future__ import annotations
 

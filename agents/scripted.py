@@ -110,7 +110,7 @@ class OracleAgent(_PerSlot):
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> list[Decision]:
-        """Return the actions of the given privileged views, or else of the slots' own views."""
+        """Return the oracle's actions from the given privileged views, or else from the slots' own views."""
         if privileged is None:
             return [Decision(action) for action in self.act_batch(observations, slots)]
         return [Decision(_followed(view)) for view in privileged]

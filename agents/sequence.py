@@ -1,4 +1,4 @@
-"""Execution of a reply with several actions: the actions after the first, and what cancels them.
+"""Replies with several actions: execution of the actions after the first, and reasons for dropping them.
 
 A model chooses all actions of a reply on the page in its prompt. They are executed one by one, a step each, as long as
 the page remains the same; then the model is asked again. Independent of models.
@@ -35,7 +35,7 @@ class Rest:
         self._quiet = True
         """Whether the actions so far caused only harmless events (`QUIET`)."""
         self.place = 0
-        """Index of the last taken action in its reply, from 0."""
+        """Index, from 0, of the last action taken from the reply."""
         self.left = ""
         """Report on the dropped actions, with the reason; empty if none were dropped."""
 
@@ -57,7 +57,7 @@ class Rest:
         return self._last
 
     def _may_end(self, claim: Finish | Infeasible, now: Observation) -> bool:
-        """Whether a final claim is valid without a new look at the page, which an answer may have to be read from."""
+        """Whether a final claim may be executed without asking the model again."""
         if isinstance(claim, Infeasible) or len(self._actions) > 1 or self._last.name == "ask_user":
             return False
         return self._quiet and (not claim.answer or _alike(self._seen, now))

@@ -26,13 +26,13 @@ class Aid:
         raise NotImplementedError
 
     def look(self, obs: Observation) -> None:
-        """Take the page just before the action; changes since the observation are not the action's effects."""
+        """Record the page just before the action: earlier changes are not the action's effects."""
 
     def take_back(self) -> None:
         """Forget the last recorded action, which was not executed."""
 
     def ended(self, *, reached: bool) -> None:
-        """Take the episode's end: whether the goal was reached, as far as known."""
+        """Record whether the episode reached its goal, as far as known."""
 
 
 class Judging(Aid):
@@ -47,7 +47,7 @@ class Judging(Aid):
         self._changed = True
 
     def look(self, obs: Observation) -> None:
-        """Take the page just before the action, to tell its own changes from the action's."""
+        """Record the page just before the action: earlier changes are not the action's effects."""
         self._changes.look(obs)
 
     def see(self, obs: Observation, *, acts: bool = False) -> bool:

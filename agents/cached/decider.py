@@ -28,13 +28,13 @@ WAIT = 500.0
 """Duration of one wait for an element, in milliseconds."""
 
 WAITS = 2
-"""Minimum number of waits for an element; twice the wait recorded in the flow if that is longer."""
+"""Limit on the number of waits for an element, raised to twice the recorded wait if that is longer."""
 
 OVERLAYS = 3
 """Maximum number of overlays dismissed in an episode."""
 
 ANOTHER_PAGE = 0.2
-"""Minimum share of elements in common with the recorded page; below, the page counts as another page."""
+"""Minimum share of elements in common with the recorded page; with less, the page counts as another page."""
 
 
 @dataclass
@@ -189,7 +189,7 @@ class CachedDecider(Decider):
 
 
 def _action(one: _Playing, flow: Flow, observation: Observation) -> tuple[Action, bool]:
-    """Return the next action, and whether it was healed: its element was found despite changes.
+    """Return the next action, and whether it was healed, i.e. its element was found despite changes.
 
     Raises:
         _Refused: the flow has ended, or its next action is uncertain.

@@ -72,7 +72,7 @@ class Flow(_Data):
     """Origin of the first page."""
     steps: tuple[FlowStep, ...]
     away: dict[str, str] = {}
-    """Buttons that dismiss overlays: outline line of the dialog -> name of the button."""
+    """Names of the buttons that dismiss overlays, by the outline line of the dialog."""
     ends: str = ""
     """Why the flow ends before its episode did; empty if complete."""
     learned: float = 0.0
@@ -88,7 +88,7 @@ class Flow(_Data):
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def values(self, goal: str) -> tuple[str, ...] | None:
-        """Return a goal's values of the parameters; None if the flow isn't for the goal or the values are ambiguous."""
+        """Return the parameters' values in a goal; None if the flow isn't for the goal or the values are ambiguous."""
         if self.only:
             values = self._read(goal, self.words)
             return values if values is not None and digest(goal, self.goal) == self.only else None
@@ -101,7 +101,7 @@ class Flow(_Data):
         return values
 
     def _read(self, goal: str, words: Sequence[int] = (), *, greedy: bool = False) -> tuple[str, ...] | None:
-        """Read the parameters' values from a goal, with the given numbers of words, or shortest or longest first."""
+        """Return the parameters' values in a goal: of the given numbers of words, or matched lazily or greedily."""
         pattern, seen = "", set()
         for number, part in enumerate(_PARAM.split(self.goal)):
             if number % 2 == 0:
@@ -217,7 +217,7 @@ def _parameters(goal: str, done: Sequence[tuple[Action, Mapping[str, Any]]]) -> 
             left = re.sub(bounded(text), "\0", left)
             values.append(text)
         else:
-            nested = True  # part of another value, by coincidence
+            nested = True  # part of another value, perhaps only in this goal
     return values, nested
 
 

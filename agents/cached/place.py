@@ -74,7 +74,7 @@ def places(dom: str) -> dict[int, Place]:
 
 
 def dialogs(dom: str) -> dict[int, str]:
-    """Return the outline line of the dialog around each element in a dialog, by element id."""
+    """Return the outline line of the enclosing dialog for each element in a dialog, by element id."""
     lines = parse_outline(dom)
     parents = _parents(lines)
     found = {}

@@ -34,7 +34,7 @@ class Kept:
     dropped: tuple[str, ...] = ()
     """Ids of the flows that were replaced or have failed."""
     why: str = ""
-    """Why no flow was stored, or why the flow ends before the episode did; empty for neither."""
+    """Why no flow was stored, or why the flow ends before the episode did; empty for a complete flow."""
 
 
 class Cache:

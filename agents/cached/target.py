@@ -65,7 +65,7 @@ class Found(NamedTuple):
     healed: bool = False
     """Whether the element differs from its description."""
     why: str = ""
-    """Why no element was found; empty if one was."""
+    """Why no element was found; empty otherwise."""
 
 
 def target_of(element: Element, observation: Observation) -> Target:

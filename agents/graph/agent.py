@@ -28,7 +28,7 @@ GUARDS = ("vanished", "empty_text", "submit", "answer")
 
 
 class GraphAgent(DecidingAgent):
-    """Plays episodes by a graph of nodes.
+    """An agent that plays each episode by a graph of nodes.
 
     Args:
         agent: the planner.
@@ -157,7 +157,7 @@ class GraphAgent(DecidingAgent):
         return [failed[row] if row in failed else _next(run) for row, run in enumerate(runs)]
 
     def _plan(self, runs: Sequence[GraphRun], slots: Sequence[int], **options: Any) -> list[BaseException | None]:
-        """Have the model plan for all runs and return each run's error, or None; `PolicyError` is passed to the run."""
+        """Have the model plan for all runs; return each run's error, or None. The run itself handles `PolicyError`."""
         for run, slot in zip(runs, slots, strict=True):
             if run.undone:
                 self.agent.take_back(slot)

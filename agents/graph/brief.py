@@ -1,4 +1,4 @@
-"""The planner's briefing beside goal and page: stage, intents, candidate elements, tabs and events, advice."""
+"""The planner's briefing, in addition to goal and page: stage, intents, candidate elements, tabs and events, advice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTENTS, EVENTS, FOUND = 6, 4, 12
 
 
 def brief(state: GraphState, obs: Observation, *, short: bool = False) -> str:
-    """Return the planner's briefing, with element ids of `obs`.
+    """Return the planner's briefing on the page `obs`.
 
     Args:
         state: the run's state.
@@ -36,7 +36,7 @@ def brief(state: GraphState, obs: Observation, *, short: bool = False) -> str:
     if best := candidates(state["goal"], obs):
         named = ", ".join(f"[{one['id']}] {label(one)}" for one in best)
         parts.append(f"Elements that the goal may mean: {named}.")
-    # the prompt contains the current events
+    # the prompt already contains the current events
     earlier = [one for one in state["context_events"] if one not in obs["events"]]
     if events := [*state["tab_events"][-EVENTS:], *earlier[-EVENTS:]]:
         parts.append("Of late: " + "; ".join(map(_short, events)) + ".")

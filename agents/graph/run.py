@@ -47,7 +47,7 @@ class GraphRun:
         self.wants: dict[str, Any] | None = None
         """The pending request: `{"want": "plan" | "query" | "act", ...}`; None before the start and after the end."""
         self.undone = False
-        """Whether the model's last action was not executed and is not about to be."""
+        """Whether the model's last action has not been passed on for execution."""
         self.decision: Decision | None = None
         """The model's decision in the current step."""
         self.answers: list[dict[str, Any]] = []

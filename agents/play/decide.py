@@ -189,7 +189,7 @@ def raised(error: BaseException) -> AgentRaised:
 
 
 def _way(agent: Any) -> str:
-    """Return the name of the agent's best method; of `decide` and `decide_each`, the most derived class's wins."""
+    """Return the name of the agent's best method; of `decide` and `decide_each`, the more derived one."""
     ways = ("decide_each", "decide", "act_batch", "act")
     for kind in type(agent).__mro__[:-1]:
         own = [way for way in ways[:2] if way in vars(kind)]

@@ -51,7 +51,7 @@ class Ask:
         return derived(self.seed, step)
 
     def led(self, lead: float) -> int:
-        """Return the number of first steps taken by the oracle, each with probability `lead` after the one before."""
+        """Return the number of the oracle's first steps, a random number with continuation probability `lead`."""
         if lead <= 0 or self.seed is None:
             return 0
         return int(np.random.default_rng(derived(self.seed, "lead")).geometric(1 - lead)) - 1
@@ -124,7 +124,7 @@ class Result:
     length: int = 0
     """Number of steps."""
     last_error: str = ""
-    """Error of the last failed action; empty for none."""
+    """Error message of the last failed action; empty for none."""
     answer: str = ""
     """The agent's last message if the agent claimed to be done, else empty."""
     traceback: str = ""

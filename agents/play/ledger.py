@@ -29,8 +29,7 @@ class Tally:
     finished: int = 0
     """Episodes ended by the agent, the task or a step limit."""
     masked: int = 0
-    """Episodes whose every attempt failed because of the infrastructure: `env_error`, excluded from training and from
-    failures."""
+    """Episodes that the infrastructure failed at every attempt (`env_error`); not trained on or counted as failures."""
     rerun: int = 0
     """Attempts repeated after an `env_error`."""
     lost: int = 0

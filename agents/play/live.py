@@ -61,7 +61,7 @@ class Live:
     waited: float = 0.0
     """Total seconds spent waiting for people."""
     spent: float = 0.0
-    """Seconds counted towards `Manner.episode_timeout`."""
+    """Elapsed seconds that count towards `Manner.episode_timeout`."""
     counted: float = 0.0
     """Value of `lasted` at the last call of `count`."""
 
@@ -83,7 +83,7 @@ class Live:
 
     @property
     def trace(self) -> dict[str, str]:
-        """The log's trace id for the episode's record; empty without a log."""
+        """The trace id of the log, as an entry of the episode's record; empty without a log."""
         return {} if self.log is None else {"traceId": self.log.trace_id}
 
     def close_log(self) -> None:

@@ -356,7 +356,7 @@ class Player:
             return None
 
     def _led(self, request: Request) -> bool:
-        """Let the oracle act if the step belongs to its lead; return whether it did."""
+        """Let the oracle take the step if it is one of the episode's first oracle steps; return whether it did."""
         live, result = request.live, request.live.result
         if not result.length == result.led < live.ask.led(self._manner.lead):
             return False

@@ -1,4 +1,4 @@
-"""An agent that replays a recorded episode's actions, and a comparison of both ends."""
+"""An agent that replays a recorded episode's actions, and a comparison of the two ends."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ReplayedStep:
     """The action as executed, or as recorded if its element was not found."""
     done: bool
     matched: str
-    """How the element was found: `id`, `name` or `position`; empty for an action without an element or not found."""
+    """How the element was found: `id`, `name` or `position`; empty if not found or not needed."""
     error: str
 
 

@@ -19,7 +19,7 @@ from selfsurf.browser_env.record.journal import read_journal, under_way
 from selfsurf.browser_env.task import SoFar
 
 HARMLESS = ("message", "ask_user", "finish", "infeasible", "wait")
-"""Actions without effect on a page; an interrupted one is simply decided anew."""
+"""Actions without effect on a page; after an interruption they are decided anew."""
 
 CUT_OFF = (
     "The run was interrupted while this was being done: it may have happened or not. Look at the page, and do it again "
@@ -56,7 +56,7 @@ def question_of(episode: Episode) -> dict[str, Any] | None:
 
 
 def end_of(episode: Episode) -> dict[str, Any] | None:
-    """Return the last step of an episode if that step ended it, else None. The record itself may be unfinished."""
+    """Return the step that ended an episode, even if its record was never finished; None for a running one."""
     last = next(reversed([*episode.steps()]), None)
     return last if last is not None and last["outcome"] != "running" else None
 

@@ -1,4 +1,4 @@
-"""Asks the user by the action `ask_user` and continues with the answer, in another process if necessary."""
+"""Asks the user by the environment's action `ask_user` and continues with the answer, even in another process."""
 
 from __future__ import annotations
 

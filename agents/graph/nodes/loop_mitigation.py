@@ -31,5 +31,5 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def route(state: GraphState) -> str:
-    """Check whether the run has ended."""
+    """Continue with the goal check."""
     return "goal_check"

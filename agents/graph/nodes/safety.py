@@ -1,4 +1,4 @@
-"""Judges the planned action: risky according to the environment, or barred by the graph."""
+"""Judges whether the planned action is risky (by the environment) or barred (by the graph)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BARRED = "this was done on this page again and again, without effect"
 
 
 def run(state: GraphState, live: Live) -> GraphState:
-    """Refuse a barred or unoffered action, and assess the risk of others."""
+    """Refuse an action that is barred or not offered; assess the risk of any other."""
     assert state["planned"] is not None
     action, element = parse_action(state["planned"]), target_of(parse_action(state["planned"]), live.obs)
     change: GraphState = {"error": None, "risk": None}
