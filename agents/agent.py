@@ -72,7 +72,7 @@ class Decision:
     rejected: str = ""
     """The verifier's reason for rejecting the agent's claim; the rejected claim is not executed."""
     gives_up: str = ""
-    """Reason for giving up: the episode fails after this action, whatever its task requires; empty to continue."""
+    """Reason for giving up: the episode ends without success, whatever its task requires; empty to continue."""
     query: Query | None = None
     """Query to be answered before any action; `action` is then a placeholder."""
     graph: dict[str, Any] = field(default_factory=dict)

@@ -98,7 +98,7 @@ class Ledger:
         self._close(ask, result)
 
     def lost(self, ask: Ask, why: str) -> None:
-        """Record an attempt that was lost with its worker, and queue a rerun."""
+        """Record an attempt that was lost with its worker; rerun or mask its episode."""
         if not self._is_out(ask):
             return
         self._counts["lost"] += 1
