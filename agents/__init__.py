@@ -1,4 +1,4 @@
-"""Agents: observations in, actions out. Importing this loads no model library; `make` does when it has to.
+"""Agents map observations to actions. Importing the package loads no model library; `make` loads one when needed.
 
 agent = agents.make("transformers", model="smollm2")
 agent.reset(obs["goal"])
@@ -33,18 +33,18 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Backend:
-    """Where a policy comes from."""
+    """The class behind a policy's name, with the packages and default options that the class needs."""
 
     where: str
-    """`module:Class`; the class is called with the options that are not `LLMAgent`'s."""
+    """Import path `module:Class` of the policy; the class gets the options that `LLMAgent` doesn't take."""
     packages: tuple[str, ...] = ()
-    """What must be installed."""
+    """Names of the Python packages that must be installed."""
     extra: str = ""
-    """The extra of this distribution that installs them."""
+    """Name of the extra of this distribution that installs the packages; empty for none."""
     remote: bool = False
-    """Whether the model is on a server."""
+    """Whether the model runs on a server."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options that it has unless others are given."""
+    """Default options of the policy; options given by the caller override them."""
 
 
 BACKENDS: dict[str, Backend] = {
@@ -60,35 +60,36 @@ BACKENDS: dict[str, Backend] = {
     "tensorrt": Backend("selfsurf.agents.policies.tensorrt.policy:TensorRTPolicy", ("tensorrt_llm",)),
     "mlx": Backend("selfsurf.agents.policies.mlx.policy:MLXPolicy", ("mlx", "mlx_lm", "mlx_vlm", "llguidance"), "mlx"),
 }
-"""Language models by name. One more is one line here, or none at all: `make("module:Class")`."""
+"""Language models by name. A new model needs one line here, or none: `make("module:Class")`."""
 
 COMPOSED: dict[str, str] = {
     "graph": "selfsurf.agents.graph.agent:GraphAgent",
     "roles": "selfsurf.agents.roles.executor:TaskExecutor",
 }
-"""Agents made of an `LLMAgent` and more, by name; the option `policy` is a `Policy`, or names the backend,
-`transformers` by default."""
+"""Agents built around an `LLMAgent`, by name. Their option `policy` is a `Policy` or a backend's name (default:
+`transformers`).
+"""
 
 
 def make(name: str, **options: Any) -> Agent:
     """Make an agent by name.
 
-    With an `adapter` that was trained here, the agent has the prompt that the adapter was trained under
-    (`agents.adapters.prompt`): kinds of actions, limits, vision, guards. Options that are given win.
+    With an `adapter` trained by this project, the agent uses the prompt settings of the adapter's training
+    (`agents.adapters.prompt`): kinds of actions, limits, vision, guards. Explicit options override them.
 
     Args:
-        name: a backend (one of `BACKENDS`), one of `COMPOSED`, `module:Class` or `file.py:Class` of any other
-            `Policy` or agent, or `scripted`, `random` or `oracle`.
-        options: those of `LLMAgent` (`prompt`, `constrained`, `temperature`, ...) and of the backend's policy
-            (`model`, `adapter`, `seed`, ...); the others their class's own. Their types are checked.
+        name: a backend (one of `BACKENDS`), one of `COMPOSED`, `module:Class` or `file.py:Class` of any other `Policy`
+            or agent, or `scripted`, `random` or `oracle`.
+        options: options of `LLMAgent` (`prompt`, `constrained`, `temperature`, ...) and of the backend's policy
+            (`model`, `adapter`, `seed`, ...); other agents take the options of their class. Types are checked.
 
     Raises:
-        browser_env.arguments.WrongName: it does not have such an option, or lacks one; a TypeError.
-        browser_env.arguments.OptionError: an option's value is wrong; a ValueError.
-        ValueError: there is no agent of that name.
-        ImportError: a package that it needs is not installed.
-        agents.adapters.identity.AdapterError: what is saved beside the adapter is damaged, or names a file of a prompt
-            that nobody has imported.
+        browser_env.arguments.WrongName: an option is unknown or missing; a TypeError.
+        browser_env.arguments.OptionError: an option's value is invalid; a ValueError.
+        ValueError: no agent has that name.
+        ImportError: a required package is not installed.
+        agents.adapters.identity.AdapterError: the settings saved beside the adapter are damaged, or name the file of a
+            prompt that has not been imported.
     """
     options = check_options(name, options)
     if name in _SIMPLE:
@@ -124,7 +125,7 @@ def _composed(name: str, options: dict[str, Any]) -> Agent:
     options = {**around.defaults(kind, trained=bool(options.get("adapter"))), **options}
     if isinstance(policy, str):
         agent: Any = make(policy, **options)
-    else:  # the defaults have options of policies, too
+    else:  # defaults include policy options
         known = inspect.signature(LLMAgent).parameters
         agent = LLMAgent(policy, **{key: value for key, value in options.items() if key in known})
     made: Agent = around(agent, **own)
@@ -132,16 +133,16 @@ def _composed(name: str, options: dict[str, Any]) -> Agent:
 
 
 def backend_of(name: str, options: Mapping[str, Any]) -> str:
-    """Return where an agent's policy comes from: its own name, or a composed agent's option `policy`."""
+    """Return the source of an agent's policy: a composed agent's option `policy`, or else the agent's own name."""
     return str(options.get("policy") or "transformers") if name in COMPOSED else name
 
 
 def policy_class(name: str) -> Callable[..., Policy]:
-    """Return the class of a backend, or of `module:Class` or `file.py:Class`, importing it.
+    """Import and return the class of a backend, or of `module:Class` or `file.py:Class`.
 
     Raises:
-        ValueError: there is none, or it is neither an agent nor a policy.
-        ImportError: a package that it needs is not installed.
+        ValueError: the class doesn't exist, or is neither an agent nor a policy.
+        ImportError: a required package is not installed.
     """
     if name not in BACKENDS and ":" not in name:
         if name in names():
@@ -172,22 +173,22 @@ def _acts_or_completes(kind: Any) -> bool:
 
 
 def is_policy(kind: Any) -> bool:
-    """Whether it makes policies, which need an `LLMAgent` around them, rather than agents."""
+    """Whether a class makes policies, which need an `LLMAgent` around them, rather than agents."""
     return hasattr(kind, "complete") or not any(hasattr(kind, method) for method in _ACTS)
 
 
 def check_options(name: str, options: Mapping[str, Any], written: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return options for `make(name, ...)` in their right types; of a dict, what it stands for. Loads no model.
+    """Return the options of `make(name, ...)` converted to their declared types. Loads no model.
 
     Args:
-        name: of the agent.
-        options: as JSON has them or in memory.
-        written: the texts of those that were read from one (`browser_env.arguments.checked`).
+        name: name of the agent.
+        options: values from JSON or in memory; a dict is converted to the declared object.
+        written: source text of the options that were parsed from text (`browser_env.arguments.checked`).
 
     Raises:
-        browser_env.arguments.OptionError: one is unknown, missing or wrong; a ValueError.
-        ValueError: there is no agent of that name.
-        ImportError: a package that it needs is not installed.
+        browser_env.arguments.OptionError: an option is unknown, missing or invalid; a ValueError.
+        ValueError: no agent has that name.
+        ImportError: a required package is not installed.
     """
     from selfsurf.browser_env.arguments import checked
 
@@ -199,15 +200,15 @@ def check_options(name: str, options: Mapping[str, Any], written: Mapping[str, s
 
 
 def takers(name: str, options: Mapping[str, Any] | None = None) -> tuple[Callable[..., Any], ...]:
-    """Return the classes that take an agent's options; of a name in several, the first one counts.
+    """Return the classes that take an agent's options; an option of several classes belongs to the first.
 
     Args:
-        name: of the agent.
-        options: those given, of which a composed agent's `policy` counts.
+        name: name of the agent.
+        options: options of the agent, of which only a composed agent's `policy` is read.
 
     Raises:
-        ValueError: there is no agent of that name.
-        ImportError: a package that it needs is not installed.
+        ValueError: no agent has that name, or a composed agent's `policy` is no policy.
+        ImportError: a required package is not installed.
     """
     if name in _SIMPLE:
         return (_SIMPLE[name],)
@@ -228,12 +229,12 @@ def takers(name: str, options: Mapping[str, Any] | None = None) -> tuple[Callabl
 
 
 def names() -> tuple[str, ...]:
-    """The names that `make` knows."""
+    """Return the names that `make` accepts."""
     return (*BACKENDS, *COMPOSED, *_SIMPLE)
 
 
 def __getattr__(name: str) -> Any:
-    """Import the façade when it is first used: it stands on all of this."""
+    """Import `Webtask` and `SyncWebtask` on first use, because their module imports this package."""
     if name in ("SyncWebtask", "Webtask"):
         return load_class(f"selfsurf.agents.webtask:{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

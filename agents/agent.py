@@ -1,4 +1,4 @@
-"""What an agent is: observations in, actions out. It never touches a page."""
+"""The interface of agents: observations in, actions out. Agents never touch a page."""
 
 from __future__ import annotations
 
@@ -10,87 +10,89 @@ from selfsurf.agents.policy import Completion, Message
 from selfsurf.browser_env import Action, Infeasible, Observation
 
 Act: TypeAlias = Action | str
-"""What `act` returns. A str is a reply that could not be read as an action: the environment answers it with an
-error, so the mistake costs a step and the next prompt reports it."""
+"""The return value of `act`. A str is a reply that could not be parsed as an action: the environment answers with an
+error, so the mistake costs a step and the next prompt reports it.
+"""
 
 Privileged: TypeAlias = dict[str, Any]
-"""What the task's oracle would do and why: `{"action": {...}, "reason": str}`, from `env.unwrapped.privileged()`."""
+"""The oracle's next action with its reason: `{"action": {...}, "reason": str}`, from `env.unwrapped.privileged()`."""
 
 UNASKED = Completion("", [], [], [], None, "eos")
-"""The completion of an action that no model was asked for."""
+"""The empty completion of an action that was chosen without asking a model."""
 
 
 class Stop(Exception):
-    """Raised by an agent that ends its episode without an action, as `stopped`. The message says why."""
+    """Raised by an agent to end its episode without an action, as `stopped`. The message is the reason."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """What an agent asks of the environment before it acts. It is no step, and changes nothing.
+    """A read-only question that an agent puts to the environment before acting. A query costs no step.
 
-    The player answers it (`agents.play.queries`) by the agent's `told(answer, slot)`, and has it decide again.
+    The player answers queries (`agents.play.queries`), passes the answer to the agent's `told(answer, slot)`, and asks
+    the agent for a new decision.
     """
 
     ask: Literal["risk", "look", "scan", "screenshot"]
-    """How risky `action` is on the page as it is; what is there now, and how risky `action` is, if there is one; what a
-    long page shows further down; or how the page looks: the observation then has its screenshot."""
+    """Kind of the query: `risk` judges `action` on the current page; `look` returns the current page, and the risk of
+    `action` if given; `scan` returns the texts of the whole page; `screenshot` adds a screenshot to the observation."""
     action: Action | None = None
 
 
 @dataclass(frozen=True)
 class Decision:
-    """An action and how it came about: everything that training and logs need."""
+    """An action with its origin: everything that training and logs need."""
 
     action: Act
-    """What to do. A str is the raw reply, which could not be read as an action."""
+    """The chosen action. A str is the raw reply, which could not be parsed as an action."""
     completion: Completion = UNASKED
-    """What the model sampled."""
+    """The model's completion."""
     messages: tuple[Message, ...] = ()
-    """What the model saw; with `privileged`, the demonstration included. Empty: no model was asked."""
+    """The prompt, with the demonstration if `privileged` is set. Empty: no model was asked."""
     visible_ids: frozenset[int] = frozenset()
-    """Elements whose ids stood in the prompt or on its picture."""
+    """Ids of the elements shown in the prompt's text or image."""
     how: str = ""
-    """Where in the reply the action was found (`agents.reply.parse.How`)."""
+    """The form in which the action was found in the reply (`agents.reply.parse.How`)."""
     error: str = ""
-    """Why the reply holds no action for this page: it could not be read, or the action's element is not there."""
+    """Why the reply contains no valid action: unreadable text, or an element that is not on the page."""
     guard_note: str = ""
-    """What the guards overrode or noticed."""
+    """The guards' note on a replaced or questionable action; empty for none."""
     guard_counts: dict[str, int] = field(default_factory=dict)
-    """What the guards did in this episode so far, this action included (`LLMAgent.guard_counts`)."""
+    """Interventions of the guards in this episode so far, this action included (`LLMAgent.guard_counts`)."""
     privileged: Privileged | None = None
-    """The demonstration that the model was given, if any."""
+    """The demonstration shown to the model; None for none."""
     more: tuple[Action, ...] = ()
-    """The reply's further actions, to be carried out after this one (`agents.sequence`)."""
+    """Further actions of the reply, to be executed after this action (`agents.sequence`)."""
     place: int = 0
-    """Of the action in its reply; from 1 on, it is one of the `more` of an earlier decision."""
+    """Index of the action in its reply; above 0, the action comes from `more` of an earlier decision."""
     left: str = ""
-    """Which of the last reply's actions were not carried out, and why, as the model was told."""
+    """The actions of the last reply that were not executed, with the reason, as reported to the model."""
     roles: tuple[dict[str, Any], ...] = ()
-    """What each role of a composed agent proposed, and what came of it so far."""
+    """Proposals of a composed agent's roles, with their results so far."""
     rejected: str = ""
-    """What a verifier missed of the claim that it rejected here; nothing is done then."""
+    """The verifier's reason for rejecting the agent's claim; the rejected claim is not executed."""
     gives_up: str = ""
-    """Why the agent ends the episode after this action, without the goal: it has failed, whatever the task wants."""
+    """Reason for giving up: the episode ends without success, whatever its task requires; empty to continue."""
     query: Query | None = None
-    """What is to be asked before anything is done; the action is none then."""
+    """Query to be answered before any action; `action` is then a placeholder."""
     graph: dict[str, Any] = field(default_factory=dict)
-    """What an agent of a graph says of the step: stage, intent, nodes, queries with answers, narration, claim."""
+    """A graph agent's report on the step: stage, intent, nodes, queries with answers, narration, claim."""
 
 
 class Agent(Protocol):
     """Chooses actions. A slot is one of several episodes that run at the same time.
 
-    An agent with `decide` (as `agents.llm_agent.LLMAgent.decide`) also says how its actions came about, which is what
-    logs and training are made of; with `decide_each`, an error in one episode leaves the others alone. One with
-    `follow` (as `LLMAgent.follow`) can go on after steps that it did not take.
+    An agent with `decide` (as `agents.llm_agent.LLMAgent.decide`) also returns the origin of its actions, for logs and
+    training; with `decide_each`, an error in one episode leaves the others alone. An agent with `follow` (as
+    `LLMAgent.follow`) can continue after actions chosen by somebody else.
     """
 
     def reset(self, goal: str, slot: int = 0) -> None:
         """Begin a new episode in `slot`, forgetting the last one. An empty goal means `obs["goal"]`.
 
-        One that takes `open_ended` and `files` is told, too, whether no task judges the goal, and the names of the
-        files that may be uploaded; one that takes `folder` and `queries`, where the episode is recorded (a Path, or
-        None) and that a `Query` is answered.
+        Further keyword arguments are passed to agents whose `reset` takes them: `open_ended` (no task judges the goal),
+        `files` (names of the files that may be uploaded), `folder` (where the episode is recorded: a Path, or None) and
+        `queries` (whether a `Query` is answered).
         """
 
     def act(self, obs: Observation) -> Act:
@@ -101,7 +103,7 @@ class Agent(Protocol):
 
 
 class DecidingAgent:
-    """An agent that decides: what it does follows from `decide_each`."""
+    """Base of agents that implement `decide_each`; `act`, `act_batch` and `decide` are derived from it."""
 
     def act(self, obs: Observation) -> Act:
         """Choose the next action of slot 0."""
@@ -120,7 +122,7 @@ class DecidingAgent:
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> list[Decision]:
-        """As `decide_each`, but raises the first of the errors."""
+        """Choose the next action of several episodes; raise the first error of `decide_each`."""
         raise_first(decisions := self.decide_each(observations, slots, privileged=privileged, seeds=seeds))
         return cast("list[Decision]", decisions)
 
@@ -132,7 +134,7 @@ class DecidingAgent:
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> list[Decision | BaseException]:
-        """As `agents.llm_agent.LLMAgent.decide_each`."""
+        """Choose the next action of several episodes; a failed episode gets its error instead of a decision."""
         raise NotImplementedError
 
 

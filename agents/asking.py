@@ -1,4 +1,4 @@
-"""Asks a policy for several episodes in one call, and calls the functions that it asks for."""
+"""Asks a policy for the replies of several episodes in one call, and runs the functions that the replies call."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from selfsurf.agents.policy import Call, Completion, Message, PolicyError, summe
 from selfsurf.browser_env import Observation
 
 _TOLD = 200
-"""Most characters that the history keeps of what a function said."""
+"""Maximum length, in characters, of a function's result in the history."""
 
 
 @dataclass(eq=False)
 class Asked:
-    """An episode whose next action is asked for."""
+    """A pending request for an episode's next action."""
 
     obs: Observation
     memory: Memory
     hint: Privileged | None
     seed: int | None
     messages: tuple[Message, ...]
-    """What the model is shown; calls of functions and their results are added."""
+    """The prompt, extended by function calls and their results."""
     visible_ids: frozenset[int]
     guide: Any
-    """The reply's grammar or schema; None where it is free."""
+    """Grammar or schema of the reply; None for a free reply."""
     completion: Completion = UNASKED
     replies: int = 0
     error: BaseException | None = None
-    """Why there is no action to be had."""
+    """The error that prevented a reply; None for none."""
 
     def take(self, answer: Completion | BaseException) -> None:
-        """Take what the policy says, or why it says nothing."""
+        """Store the policy's completion or error."""
         if isinstance(answer, BaseException):
             self.error = answer
             return
@@ -51,13 +51,13 @@ def ask(
     *,
     tools: bool,
 ) -> None:
-    """Ask for a reply in each row, and call the functions that it asks for until it is something else.
+    """Get a reply for each row, running the functions that replies call until a reply calls none.
 
     Args:
-        rows: which take the replies, or each its own error.
-        complete: asks the policy, in one call.
-        functions: what the model may call.
-        tools: whether it is told the results as those of tools.
+        rows: requests; each receives its reply or its error.
+        complete: asks the policy for the replies of several rows in one call.
+        functions: functions that the model may call.
+        tools: whether results are passed as `tool` messages rather than as text of the user.
     """
     _answer(rows, complete)
     for _ in range(MAX_CALLS if functions else 0):
@@ -78,7 +78,7 @@ def ask(
 
 
 def _answer(rows: Sequence[Asked], complete: Callable[[Sequence[Asked]], Sequence[Completion]]) -> None:
-    """Ask once for all; one by one where that failed and nothing says for which."""
+    """Ask for all rows in one call; after an error that can't be assigned to a row, ask again row by row."""
     if not rows:
         return
     try:
@@ -96,7 +96,7 @@ def _answer(rows: Sequence[Asked], complete: Callable[[Sequence[Asked]], Sequenc
 
 
 def _told(row: Asked, called: Called, *, tools: bool) -> tuple[Message, ...]:
-    """Call the function, and return the conversation with the call and its result."""
+    """Call the function and return the conversation extended by the call and its result."""
     result, messages = called.function(called.arguments), row.messages
     row.memory.note(f"{called} said: {result if len(result) <= _TOLD else f'{result[:_TOLD]}…'}")
     if not tools:

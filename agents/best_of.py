@@ -1,4 +1,4 @@
-"""Best of k: several replies to one prompt, of which the model itself, asked to judge, chooses one."""
+"""Best of k: a model samples several replies to one prompt and then chooses among them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from selfsurf.agents.policy import Completion, Conversation, Message, Policy, PolicyError, Usage, summed
 
 VARIED = 0.7
-"""Temperature of the replies after the first, unless the agent's own is higher."""
+"""Minimum temperature of all replies but the first."""
 
 LONGEST = 64
-"""Tokens of a choice."""
+"""Maximum length of the model's choice, in tokens."""
 
 _EACH = ("grammars", "schemas")
-"""Options of `Policy.complete` that have a value for each conversation."""
+"""Options of `Policy.complete` that hold one value per conversation."""
 
 QUESTION = """These are {count} candidates for your next reply:
 {listed}
@@ -27,26 +27,26 @@ number as JSON: {{"best": NUMBER}}."""
 def best_of(
     policy: Policy, count: int, conversations: Sequence[Conversation], *, temperature: float, seed: Any, **options: Any
 ) -> list[Completion]:
-    """Complete conversations `count` times each, and return the reply that is chosen of each.
+    """Sample `count` replies to each conversation and return the one that the model chooses.
 
-    The first reply is the one that there would be without this; it is also taken where the choice can't be read.
+    The first reply is sampled as without best-of; it is also the fallback for an unreadable choice.
 
     Args:
-        policy: replies, and chooses.
-        count: replies to each conversation.
+        policy: model that samples the replies and chooses among them.
+        count: number of replies to each conversation.
         conversations: the prompts.
-        temperature: of the first reply.
+        temperature: temperature of the first reply.
         seed: as for `Policy.complete`.
         options: as for `Policy.complete`.
 
     Raises:
-        PolicyError: the model could not answer; `answers` has what is chosen where it could each time.
+        PolicyError: the model failed for some conversations; `answers` has the choices of the others.
     """
     tries: list[list[Completion]] = [[] for _ in conversations]
     failed: dict[int, Exception] = {}
 
     def ask(rows: Sequence[int], asked: Sequence[Conversation], **how: Any) -> dict[int, Completion]:
-        """Return the answers of the rows that got one, and note why the others did not."""
+        """Return the completions by row, and record the errors of the other rows in `failed`."""
         try:
             answers: Sequence[Completion | Exception] = policy.complete(asked, **how) if rows else []
         except PolicyError as error:
@@ -69,7 +69,7 @@ def best_of(
     unsure = [row for row, each in enumerate(candidates) if row not in failed and len(each) > 1]
     questions = [_asked(conversations[row], candidates[row]) for row in unsure]
     guides = _guides(policy, [len(candidates[row]) for row in unsure])
-    choices = ask(unsure, questions, max_new_tokens=LONGEST, **guides)  # greedily
+    choices = ask(unsure, questions, max_new_tokens=LONGEST, **guides)  # greedy
     chosen: list[Completion | Exception] = []
     for row, each in enumerate(tries):
         if row in failed:
@@ -91,7 +91,7 @@ def _of(rows: Sequence[int], values: Sequence[Any] | None) -> list[Any] | None:
 
 
 def _different(completions: Sequence[Completion]) -> list[Completion]:
-    """Leave out what was said before."""
+    """Drop completions with the same text as an earlier one."""
     found: dict[str, Completion] = {}
     for one in completions:
         found.setdefault(one.text, one)
@@ -106,7 +106,7 @@ def _asked(conversation: Conversation, candidates: Sequence[Completion]) -> tupl
 
 
 def _guides(policy: Policy, counts: Sequence[int]) -> dict[str, Any]:
-    """What keeps each choice to a number from 1 to its count."""
+    """Return the grammars or schemas that restrict each choice to a number from 1 to its count."""
     if policy.guidance == "grammar":
         numbers = (" | ".join(f'"{number}"' for number in range(1, count + 1)) for count in counts)
         return {"grammars": [f'start: "{{\\"best\\": " ({one}) "}}"\n' for one in numbers]}

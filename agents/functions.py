@@ -1,6 +1,6 @@
-"""Functions of a user's own that a model may call while it decides: a price list, a calculator, a look-up.
+"""User-defined functions that a model may call while it decides: a price list, a calculator, a look-up.
 
-A call costs no step: its result goes into the same turn, and the model goes on. Knows nothing of pages or servers.
+A call costs no step: its result is added to the same turn, and the model continues. Independent of pages and servers.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from selfsurf.agents.reply.reading.prose import Standing, without_thinking
 from selfsurf.browser_env.classes import load_class
 
 MAX_CALLS = 8
-"""Most calls in one turn."""
+"""Maximum number of rounds of function calls in one turn."""
 
 MAX_CHARACTERS, MAX_OBJECTS = 20_000, 150
-"""Of a reply, so many are looked at."""
+"""Maximum number of characters, and of JSON objects, of a reply that are searched for calls."""
 
 MAX_RESULT = 10_000
-"""Characters of a result that the model is told."""
+"""Maximum length, in characters, of a function's result as shown to the model."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _NAMES = ("name", "function", "tool", "call", "action")
@@ -35,7 +35,7 @@ _ARGUMENTS = ("arguments", "args", "parameters", "input")
 
 
 class FunctionError(ValueError):
-    """A function can't be offered. The message says why."""
+    """A function can't be offered to the model. The message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,19 @@ class Function:
     """A function that a model may call.
 
     Raises:
-        FunctionError: the name is no identifier, or that of an action.
+        FunctionError: the name is not an identifier, or is reserved for an action or a call's key.
     """
 
     name: str
     description: str
-    """What it does, for the model."""
+    """The function's description, as shown to the model."""
     parameters: type[BaseModel] | dict[str, Any]
-    """Its arguments: a pydantic model, by which they are checked, or a JSON schema, by which they are not."""
+    """The function's parameters: a pydantic model, which validates the arguments, or a JSON schema, which doesn't."""
     call: Callable[..., Any]
-    """Takes the arguments by name. What it returns is told to the model as text; what it raises is the agent's own
-    error."""
+    """The Python callable, called with keyword arguments. The model is shown the result as text; exceptions propagate
+    as
+    errors of the agent.
+    """
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or action_name(self.name) or self.name in ("act", *_NAMES):
@@ -61,12 +63,12 @@ class Function:
 
     @classmethod
     def of(cls, function: Any) -> Function:
-        """Return the function as it is, or made of `module:function`, `file.py:function` or a Python function.
+        """Return a `Function` unchanged, or make one of a Python function, `module:function` or `file.py:function`.
 
         A Python function's name, docstring and annotations become the name, the description and the parameters.
 
         Raises:
-            FunctionError: it can't be called by name, or its annotations have no JSON schema.
+            FunctionError: arguments can't be passed by name, or the annotations have no JSON schema.
         """
         if isinstance(function, Function):
             return function
@@ -84,11 +86,11 @@ class Function:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of its arguments."""
+        """The JSON schema of the function's arguments."""
         return self.parameters if isinstance(self.parameters, dict) else self.parameters.model_json_schema()
 
     def __call__(self, arguments: Mapping[str, Any]) -> str:
-        """Call it, and return what the model is told: the result, or what was wrong with the arguments."""
+        """Call the function and return the text for the model: the result, or the errors in the arguments."""
         try:
             if not isinstance(self.parameters, dict):
                 checked = self.parameters.model_validate(dict(arguments))
@@ -107,7 +109,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Called:
-    """A call in a model's reply."""
+    """A function call in a model's reply."""
 
     function: Function
     arguments: dict[str, Any]
@@ -117,10 +119,10 @@ class Called:
 
 
 def functions_of(given: Sequence[Any]) -> tuple[Function, ...]:
-    """Return functions that are given in any form that `Function.of` takes.
+    """Return functions given in any form that `Function.of` takes.
 
     Raises:
-        FunctionError: one can't be offered, or two have the same name.
+        FunctionError: a function can't be offered, or two functions have the same name.
     """
     found = tuple(map(Function.of, given))
     names = [function.name for function in found]
@@ -130,9 +132,9 @@ def functions_of(given: Sequence[Any]) -> tuple[Function, ...]:
 
 
 def call_in(text: str, functions: Sequence[Function], prompt: str = "") -> Called | None:
-    """Return the call that a reply makes, if it names a function before it names an action.
+    """Return the function call of a reply; None if the reply contains no call or names an action first.
 
-    What it rejects, quotes or has copied from the prompt counts for nothing, as in `agents.reply.parse`.
+    Calls that the reply rejects, quotes or copies from the prompt are ignored, as in `agents.reply.parse`.
     """
     named = list(_named(text, functions, prompt))
     called = min(named, key=lambda one: one[0])[1] if named else []
@@ -140,13 +142,13 @@ def call_in(text: str, functions: Sequence[Function], prompt: str = "") -> Calle
 
 
 def calls_in(text: str, functions: Sequence[Function], prompt: str = "") -> list[Called]:
-    """Return all calls that a reply names, the one that it comes to in the end last; else as `call_in`."""
+    """Return all function calls of a reply, the decisive call last, ignoring the same calls as `call_in`."""
     ranked = sorted(_named(text, functions, prompt), key=lambda one: -one[0])
     return [called for _, calls in ranked for called in calls]
 
 
 def _named(text: str, functions: Sequence[Function], prompt: str) -> Iterator[tuple[int, list[Called]]]:
-    """Yield what each object of a reply calls, nothing if it is an action, with its rank (`Standing.rank`)."""
+    """Yield the rank (`Standing.rank`) and the function calls of each JSON object of a reply; actions have no calls."""
     if not functions:
         return
     by_name = {function.name: function for function in functions}
@@ -162,7 +164,7 @@ def _named(text: str, functions: Sequence[Function], prompt: str) -> Iterator[tu
 
 
 def described(functions: Sequence[Function]) -> list[str]:
-    """Return what a prompt says of functions that are called by JSON."""
+    """Return the prompt's list of functions, with the JSON form of each call."""
     if not functions:
         return []
     lines = [f"{_form(one)}  {' '.join(one.description.split())}" for one in functions]
@@ -170,7 +172,7 @@ def described(functions: Sequence[Function]) -> list[str]:
 
 
 def _form(function: Function) -> str:
-    """How a call is written: each argument's type stands for its value."""
+    """Return the JSON form of a call, with the type of each argument in place of its value."""
     properties = function.schema.get("properties", {})
     kinds = {name: _kind(value) for name, value in properties.items()}
     return json.dumps({function.name: kinds}, ensure_ascii=False)
@@ -187,10 +189,10 @@ def _kind(schema: Any) -> str:
 
 
 def _called(data: Mapping[str, Any], functions: Mapping[str, Function]) -> Iterator[Called]:
-    """Yield the calls that an object holds, in its order."""
+    """Yield the function calls in a JSON object, in order."""
     for key, value in data.items():
         if action_name(key) and value != "function":
-            return  # an action, whose fields may be called like a function
+            return  # action fields may share a function's name
         if key in functions:
             given = {} if value is True or value is None or value == "" else value
             only = [*functions[key].schema.get("properties", {})]

@@ -1,4 +1,4 @@
-"""The agent around a language model: prompt, completion, parser, guards. One policy call for many episodes."""
+"""The agent around a language model: prompt, completion, parser, guards. Episodes share policy calls."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ if TYPE_CHECKING:
     from selfsurf.agents.prompt.prompt import PromptWriter
 
 SMALL = 3_000_000_000
-"""Models with fewer weights are constrained by default: they rarely keep to a format by themselves."""
+"""Number of weights below which models are constrained by default, because they rarely keep to a format unaided."""
 
 Vision: TypeAlias = Literal["auto", "none", "screenshot", "marks"]
-"""What the model is shown: nothing, the screenshot, or the screenshot with the elements' ids on it."""
+"""Image shown to the model: none, the screenshot, or the screenshot marked with the elements' ids; `auto` picks one."""
 
 _POLICY_HAS = (*Policy.__annotations__, *(name for name in vars(Policy) if not name.startswith("_")))
 
 _REPLY_OVERHEAD = 20
-"""Tokens of a reply that are not its text."""
+"""Number of tokens of a constrained reply that are not part of its text."""
 
 _LONG_TEXT, _LONG_THOUGHT = 4000, 1000
-"""Most characters of a text and of a thought in a constrained reply that thinks."""
+"""Maximum lengths, in characters, of a text and of a thought in a constrained reply that begins with a thought."""
 
 _Shown: TypeAlias = tuple[tuple[Message, ...], frozenset[int]]
-"""What the model is given, and the elements whose ids are in it."""
+"""The prompt's messages, and the ids of the elements shown in them."""
 
 
 @dataclass(eq=False, repr=False)
@@ -67,41 +67,42 @@ class LLMAgent(DecidingAgent):
 
     Args:
         policy: the language model.
-        prompt: what writes the prompts: `compact` (the small model's), `chat` (the strong model's), `file.py:Class` of
-            a `PromptWriter` of your own, or one in memory. `auto`: `compact` for models below 3e9 weights.
-        instructions: words of your own for the prompt.
+        prompt: writer of the prompts: `compact` (for small models), `chat` (for strong models), `file.py:Class` of your
+            own `PromptWriter`, or an instance. `auto`: `compact` for models below 3e9 weights.
+        instructions: additional text for the prompt.
         functions: Python functions that the model may call while it decides, or `file.py:function`
-            (`agents.functions`); needs free replies, or a policy that takes replies as tool calls.
+            (`agents.functions`); require free replies, or a policy that takes replies as tool calls.
         constrained: sample under a grammar of valid actions on visible elements. None: for models below 3e9 weights,
-            and where replies are tool calls.
+            and for replies as tool calls that begin with a thought.
         temperature: 0 takes the most likely token.
         max_new_tokens: most tokens of a reply, thinking included; None: the prompt's own.
         max_prompt_tokens: most tokens of a prompt; the page is cut to fit. `"auto"`: the backend's own budget; None:
-            what the model's context leaves.
+            the model's context length less the reply.
         prefill: the reply's first characters, given to the model; None: the prompt's own.
         actions: the kinds of actions offered, or names of groups of them (`agents.reply.kinds.GROUPS`); None: the
-            prompt's own, which may be others where no task judges the goal.
-        more_actions: kinds that are offered besides those.
-        max_actions: most actions of a reply. With more than 1 they are carried out, a step each, until one fails or
-            leads to another page (`agents.sequence`).
-        labels: where it is constrained, a reply names what it acts on before its id, and a field again before what
-            goes into it (True); a field alone, there (`"fields"`); or nothing.
-        texts: where it is constrained, what can be filled in or typed: anything, or only what the goal says
-            (`"goal"`): its words, runs of them and what it quotes (`agents.reply.said`).
-        guards: which guards check and correct actions: True for all, False for none, or their names (`agents.guards`).
-        aids: what else it is told of its own episode: True for all, or their names (`agents.aids`).
-        site_memory: folder in which it keeps how goals were reached on each site, and is told that again
-            (`agents.aids.site`); None: nowhere.
+            prompt's own, which may differ for goals that no task judges.
+        more_actions: kinds of actions offered in addition.
+        max_actions: most actions of a reply. Several actions are executed, a step each, until one fails or leads to
+            another page (`agents.sequence`).
+        labels: whether a constrained reply names the element before its id, and a field again before its text (True); a
+            field only before its text (`"fields"`); or no element (False).
+        texts: texts that a constrained reply may fill in or type: any, or only texts of the goal (`"goal"`): its words,
+            runs of them and its quotations (`agents.reply.said`).
+        guards: guards that check and correct actions: True for all, False for none, or their names (`agents.guards`).
+        aids: additional reports on the agent's own episode: True for all, or their names (`agents.aids`).
+        site_memory: folder in which the agent records how goals were reached on each site, for later prompts
+            (`agents.aids.site`); None: no record.
         best_of: replies to each prompt, of which the model chooses one (`agents.best_of`).
-        examples: few-shot examples, the most useful first; those that leave too little room for the page are dropped.
-        vision: what is shown of the screenshot. `"auto"`: marks, where the policy sees images and the observation has
-            a screenshot, else nothing.
+        examples: few-shot examples, the most useful first; examples that leave too little room for the page are
+            dropped.
+        vision: image shown to the model. `"auto"`: the screenshot with marks if the policy sees images and the
+            observation has a screenshot, else none.
         max_image_side: screenshots are scaled down to this many pixels of the longer side; None leaves them.
-        text_page: also show the page as text. Without it there must be a screenshot with marks.
-        seed: of the first policy call; each call has its own. None leaves it to the policy.
+        text_page: whether the page is also shown as text. False requires a screenshot with marks.
+        seed: seed of the first policy call; each call has its own. None leaves it to the policy.
 
     Raises:
-        ValueError: the options don't go together, or the policy can't do what they ask.
+        ValueError: the options conflict, or the policy doesn't support them.
     """
 
     policy: Policy
@@ -165,7 +166,7 @@ class LLMAgent(DecidingAgent):
         self.actions = check_kinds((*own, *self.more_actions))
         self.guards, self.aids = guarding.guard_names(self.guards), aid_names(self.aids)
         self._slots: dict[int, Memory] = {}
-        self._outlines: dict[int, Outlines] = {}  # those outlive a new goal in the middle of an episode
+        self._outlines: dict[int, Outlines] = {}  # kept if the goal changes during an episode
         if self.constrained and self.prefill and not '{"'.startswith(self.prefill):
             raise ValueError(f'A constrained reply is a JSON object: its prefill is "" or {{", not {self.prefill!r}.')
         if vision not in get_args(Vision):
@@ -193,10 +194,11 @@ class LLMAgent(DecidingAgent):
         """Begin a new episode.
 
         Args:
-            goal: what is wanted; empty: `obs["goal"]`.
-            slot: whose episode it is.
-            open_ended: no task judges it; unless `actions` were given, the prompt's `open_actions` are offered.
-            files: the names of those that may be uploaded; without any, uploading is not offered.
+            goal: the goal; empty: `obs["goal"]`.
+            slot: slot of the episode.
+            open_ended: whether no task judges the episode; unless `actions` were given, the prompt's `open_actions` are
+                offered.
+            files: names of the files that may be uploaded; without any, uploading is not offered.
             queries: whether a `Query` is answered: then the page is looked at again before an action is repeated.
         """
         kinds = self._open_actions if open_ended else cast("tuple[str, ...]", self.actions)
@@ -205,17 +207,17 @@ class LLMAgent(DecidingAgent):
         self._slots[slot] = Memory(goal, guards=guards, aids=aids, kinds=kinds, files=tuple(files), queries=queries)
 
     def told(self, answer: dict[str, Any], slot: int = 0) -> None:
-        """Take the answer to the query of the last decision."""
+        """Update the guards and aids with the page in the answer to the last decision's query."""
         if "page" in answer:
             self._slots[slot].look(answer["page"])
 
     def ended(self, slot: int = 0, *, reached: bool) -> None:
-        """Take note of an episode's end: whether the goal was reached, by its task's verdict or else by the claim."""
+        """Report to the aids whether the episode reached its goal, by the task's verdict or else by the claim."""
         for aid in self._slots[slot].aids if slot in self._slots else ():
             aid.ended(reached=reached)
 
     def act(self, obs: Observation, *, privileged: Privileged | None = None) -> Act:
-        """Choose the next action of slot 0; `privileged` shows the model the right one."""
+        """Choose the next action of slot 0; `privileged` is shown to the model as a demonstration."""
         return self.decide([obs], privileged=[privileged])[0].action
 
     def decide(
@@ -230,16 +232,17 @@ class LLMAgent(DecidingAgent):
 
         Args:
             observations: one for each episode.
-            slots: whose history each belongs to; 0, 1, 2, ... if None.
-            privileged: for each, what `env.unwrapped.privileged()` gave, or None: the base-with-demonstration arm.
-            seeds: for each, what its reply is drawn from; None continues the agent's own random stream.
+            slots: the slot of each episode; None: 0, 1, 2, ...
+            privileged: for each episode, the result of `env.unwrapped.privileged()` to be shown as a demonstration (the
+                base-with-demonstration arm), or None.
+            seeds: for each episode, the seed of its reply; None continues the agent's own random stream.
 
         Raises:
             PolicyError: the model could not be asked.
             agents.prompt.prompt.PromptTooLong: the goal and instructions alone exceed `max_prompt_tokens`.
-            ValueError: slots and observations don't match; a screenshot was asked for and is not there; or the
-                observation holds only what changed, and what was there before was not seen.
-            Exception: what a function of the user's raised.
+            ValueError: slots and observations don't match, a required screenshot is missing, or an observation contains
+                only changes to a page that the agent hasn't seen.
+            Exception: a user's function raised it.
         """
         slots = list(range(len(observations))) if slots is None else list(slots)
         answers = self.decide_each(observations, slots, privileged=privileged, seeds=seeds)
@@ -259,7 +262,7 @@ class LLMAgent(DecidingAgent):
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> list[Decision | BaseException]:
-        """As `decide`, but an error of one episode stands in its decision's place, and the others are decided.
+        """Choose the next action of several episodes; a failed episode gets its error instead of a decision.
 
         Raises:
             ValueError: slots and observations don't match.
@@ -275,13 +278,13 @@ class LLMAgent(DecidingAgent):
             try:
                 turns.append(lost or self._next(obs, slot, hint, seed))
             except Exception as error:
-                lost = error if isinstance(error, PolicyError) else None  # nor does it answer for the others
+                lost = error if isinstance(error, PolicyError) else None  # a failed server fails the others, too
                 turns.append(error)
         ask([one for one in turns if isinstance(one, Asked)], self._complete, self.functions, tools=bool(self._calls))
         return [one if not isinstance(one, Asked) else one.error or self._decide(one) for one in turns]
 
     def _next(self, obs: Observation, slot: int, hint: Privileged | None, seed: int | None) -> Decision | Asked:
-        """The next action of the last reply, or else what the model is to be asked."""
+        """Return the next action of the last reply, or else the request to the model."""
         obs, memory = self._seen(obs, slot)
         decision, memory.held = memory.held, None
         if (decision := decision or self._go_on(obs, memory)) is not None:
@@ -290,7 +293,7 @@ class LLMAgent(DecidingAgent):
         return Asked(obs, memory, hint, seed, messages, ids, self._guide(obs, memory, ids))
 
     def _go_on(self, obs: Observation, slot: Memory) -> Decision | None:
-        """The next action of the last reply; None if the model is to be asked."""
+        """Return the next action of the last reply; None if the model is to be asked."""
         rest, slot.rest = slot.rest, None
         action = None if rest is None else rest.take(obs)
         if rest is None or action is None:
@@ -307,7 +310,7 @@ class LLMAgent(DecidingAgent):
         )
 
     def _complete(self, rows: Sequence[Asked]) -> list[Completion]:
-        """Ask the policy, once for all."""
+        """Ask the policy for all rows in one call."""
         seeds = [row.seed + row.replies for row in rows if row.seed is not None]
         by_schema, guides = self.policy.guidance == "schema", [row.guide for row in rows]
         more: dict[str, Any] = {"functions": self.functions} if self.functions and self._calls else {}
@@ -329,22 +332,22 @@ class LLMAgent(DecidingAgent):
 
     @property
     def thinks(self) -> bool:
-        """Whether replies begin with a thought."""
+        """Whether the model's replies begin with a thought."""
         return self._writer.thinks
 
     def advise(self, text: str, slot: int = 0) -> None:
-        """Tell the model something in its next prompt; what is left of its last reply is not carried out."""
+        """Add a text to the model's next prompt and drop the remaining actions of its last reply."""
         memory = self._slots[slot]
         memory.rest, memory.left = None, " ".join(filter(None, (memory.left, text)))
 
     def take_back(self, slot: int = 0) -> None:
-        """Forget the action that was chosen last: it was not carried out, and does not count as done."""
+        """Forget the last chosen action, which was not executed."""
         self._slots[slot].take_back()
 
     def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
-        """Note an action that somebody else took in an episode, so that the agent goes on from there.
+        """Record an action chosen by somebody else, so that the agent continues after it.
 
-        Nothing is asked of the model: the decision's completion has no tokens.
+        The model is not asked: the decision's completion has no tokens.
         """
         obs, memory = self._seen(obs, slot)
         memory.error, memory.advice, memory.left, memory.rest = "", "", "", None
@@ -363,16 +366,16 @@ class LLMAgent(DecidingAgent):
         error: str = "",
         guarded: str = "",
     ) -> None:
-        """Note a step from an episode's record, so that the agent goes on as the one that took it would have.
+        """Replay a recorded step into the agent's memory, so that it continues as if it had taken the step itself.
 
         Args:
-            obs: what was seen.
-            actions: what was done; a str is a reply that was none.
-            slot: whose step it is.
-            completion: what a model sampled; None: no model was asked.
-            messages: what it was shown.
-            error: why its reply could not be read.
-            guarded: what the guards said of it then. Their advice is what they say now, where they say the same.
+            obs: the observation before the step.
+            actions: the step's actions; a str is a reply without an action.
+            slot: slot of the episode.
+            completion: the model's completion; None: no model was asked.
+            messages: the prompt.
+            error: why the reply could not be read.
+            guarded: the guards' note on the step. The guards' advice is restored if they return the same note now.
         """
         obs, memory = self._seen(obs, slot)
         memory.error, memory.advice, memory.left, memory.rest, thought = error, "", "", None, ""
@@ -389,15 +392,15 @@ class LLMAgent(DecidingAgent):
             memory.did(action, obs, thought)
 
     def kinds(self, slot: int = 0) -> tuple[str, ...]:
-        """The kinds of actions that are offered in this episode; before one began, those for a task's."""
+        """Return the kinds of actions offered in the episode; before its start, those offered for a task."""
         return self._slots[slot].kinds if slot in self._slots else cast("tuple[str, ...]", self.actions)
 
     def guard_counts(self, slot: int = 0) -> dict[str, int]:
-        """What the guards did in this episode: `{"submit.overridden": 1, "vanished.noticed": 2}`, zeros left out."""
+        """Return the guards' interventions in this episode: `{"submit.overridden": 1, "vanished.noticed": 2}`."""
         return guarding.counts(self._slots[slot].guards) if slot in self._slots else {}
 
     def _seen(self, obs: Observation, slot: int) -> tuple[Observation, Memory]:
-        """The whole observation, and what is remembered of its episode."""
+        """Return the complete observation and the episode's memory."""
         if slot not in self._slots:
             self.reset(slot=slot)
         return self._outlines.setdefault(slot, Outlines()).whole(obs), self._slots[slot]
@@ -436,14 +439,14 @@ class LLMAgent(DecidingAgent):
         return with_demonstration(messages, hint, DEMONSTRATION if self.max_actions == 1 else LISTED_DEMONSTRATION)
 
     def _guide(self, obs: Observation, slot: Memory, visible_ids: frozenset[int]) -> Any:
-        """The grammar or the schema of a valid reply, whichever the policy follows."""
+        """Return the grammar or schema of a valid reply, whichever the policy supports; None if unconstrained."""
         if not self.constrained:
             return None
         seen = [element for element in obs["elements"] if element["id"] in visible_ids]
         thinks = self._writer.thinks
         room = cast(int, self.max_new_tokens) // self.max_actions - _REPLY_OVERHEAD
         goal = slot.goal or obs["goal"]
-        most = max(room, longest_said(goal))  # in characters, of which a token has several
+        most = max(room, longest_said(goal))  # in characters; a token has several characters
         longest = max(1, min(_LONG_TEXT if thinks else MAX_TEXT, most))
         more: dict[str, Any] = {"max_actions": self.max_actions, "tabs": obs["tabs"], "files": slot.files}
         more |= {"labels": self.labels, "said": said_in(goal) if self.texts == "goal" else ()}
@@ -491,8 +494,8 @@ class LLMAgent(DecidingAgent):
         return picture(obs, marked=vision == "marks", max_side=self.max_image_side)
 
     def next_seed(self) -> int | None:
-        """The next seed of the agent's random stream; None leaves it to the policy."""
+        """Return the next seed of the agent's random stream; None leaves sampling to the policy's own stream."""
         if self.seed is None:
             return None
-        self.seed += 1_000_003  # rows of a call take the seeds that follow, so calls keep their distance
+        self.seed += 1_000_003  # far apart, because the rows of a call use consecutive seeds
         return self.seed

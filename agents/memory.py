@@ -1,4 +1,4 @@
-"""What an agent around a language model remembers of an episode."""
+"""An `LLMAgent`'s memory of an episode."""
 
 from __future__ import annotations
 
@@ -17,69 +17,69 @@ from selfsurf.browser_env.text import well_formed
 
 @dataclass
 class Memory:
-    """Of one episode, for the next prompt."""
+    """An agent's memory of one episode, from which the next prompt is written."""
 
     goal: str = ""
     history: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
-    """What came before each entry of the history."""
+    """The model's thoughts, one before each entry of the history; empty for none."""
     error: str = ""
     advice: str = ""
-    """From the guards, for the next prompt."""
+    """Advice from the guards for the next prompt."""
     guards: list[guarding.Guard] = field(default_factory=list)
     aids: list[Aid] = field(default_factory=list)
     kinds: tuple[str, ...] = ()
-    """Of actions that are offered in this episode."""
+    """Kinds of actions offered in the episode."""
     files: tuple[str, ...] = ()
-    """That may be uploaded."""
+    """Names of the files that may be uploaded."""
     rest: Rest | None = None
-    """Of the last reply."""
+    """Remaining actions of the last reply."""
     left: str = ""
-    """What the last reply said that was not done."""
+    """Report on the actions of the last reply that were not executed."""
     queries: bool = False
-    """Whether a query is answered (`agents.agent.Query`)."""
+    """Whether queries are answered (`agents.agent.Query`)."""
     held: Decision | None = None
-    """The next decision, until the page was looked at once more."""
+    """The next decision, held back until the page has been looked at again."""
     aided: bool = False
-    """Whether the aids have noted the last entry of the history."""
+    """Whether the aids have recorded the last entry of the history."""
 
     @property
     def known(self) -> frozenset[int]:
-        """Elements that a guard has seen, and may find again."""
+        """Ids of all elements that the guard `Vanished` has seen in the episode."""
         return frozenset().union(*(guard.known for guard in self.guards if isinstance(guard, guarding.Vanished)))
 
     def note(self, entry: str, thought: str = "") -> None:
-        """Remember what was done."""
+        """Append an entry to the history."""
         self.history.append(well_formed(entry))
         self.thoughts.append(well_formed(thought))
         self.aided = False
 
     def take_back(self) -> None:
-        """Forget the last entry: it was not carried out."""
+        """Remove the last entry of the history, whose action was not executed."""
         del self.history[-1:], self.thoughts[-1:]
         for aid in self.aids if self.aided else ():
             aid.take_back()
         self.aided, self.rest, self.held = False, None, None
 
     def doubts(self, action: Act, obs: Observation) -> bool:
-        """Return whether the action repeats one that seems to have changed the page: it may have changed by itself."""
+        """Whether the action repeats the last action although the page changed, possibly by itself."""
         again = not isinstance(action, str) and action.to_json() == obs["last_action"]
         return self.queries and again and any(isinstance(one, guarding.Stuck) and one.changed for one in self.guards)
 
     def hear(self, completion: Completion) -> None:
-        """Take the reply that the next action is read from."""
+        """Show the guards the reply that contains the next action."""
         for guard in self.guards:
             guard.heard(completion)
 
     def look(self, obs: Observation) -> None:
-        """Take the page as it is just before the action."""
+        """Show the guards and aids the page as it is just before the action."""
         for guard in self.guards:
             guard.look(obs)
         for aid in self.aids:
             aid.look(obs)
 
     def did(self, action: Act, obs: Observation, thought: str = "") -> None:
-        """Remember an action that was chosen on a page; a str is a reply that was none."""
+        """Record an action chosen on a page; a str is a reply without an action."""
         if isinstance(action, str):
             self.note("an unreadable reply", thought)
             return
@@ -90,18 +90,18 @@ class Memory:
         self.aided = True
 
     def told(self, obs: Observation) -> str:
-        """Return what the next prompt says besides the page, the history and the error."""
+        """Return the next prompt's advice: unexecuted actions, the guards' advice and the aids' reports."""
         aided = (aid.told(obs, self.goal or obs["goal"]) for aid in self.aids)
         return " ".join(filter(None, (self.left, self.advice, *aided)))
 
 
 def describe(action: Action, obs: Observation) -> str:
-    """An action for the history: its compact form and what the element was called, for ids may change their page."""
+    """Return the history entry of an action: its compact form and its element's label, because ids may change."""
     return " ".join(filter(None, (compact(action), elements_of(action, obs))))
 
 
 def elements_of(action: object, obs: Observation) -> str:
-    """What the elements of an action are called on its page; empty for one without any."""
+    """Return the labels of the elements that an action refers to; empty for none."""
     by_id = {element["id"]: element for element in obs["elements"]}
     ids = (getattr(action, key, None) for key in ("id", "from_", "to"))
     return " to ".join(label({**by_id[number], "value": "", "states": ()}) for number in ids if number in by_id)

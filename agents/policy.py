@@ -1,6 +1,6 @@
-"""What a policy is: it turns conversations into completions. Knows nothing about web pages or actions.
+"""The interface of policies, which turn conversations into completions. Independent of web pages and actions.
 
-Backends live in `agents.policies`, a folder each; its docstring says how to add one.
+Each backend is a folder in `agents.policies`, whose docstring describes how to add a backend.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 FinishReason: TypeAlias = Literal["eos", "grammar", "length"]
-"""Why sampling ended: the model ended its turn, the grammar allows nothing more, or `max_new_tokens` was reached."""
+"""Why sampling ended: the model ended its turn, the grammar allowed nothing more, or `max_new_tokens` was reached."""
 
 Guidance: TypeAlias = Literal["grammar", "schema", "none"]
-"""How a policy can be kept to valid actions: by a Lark grammar, by a JSON schema, or not at all."""
+"""How a policy can be constrained to valid actions: by a Lark grammar, by a JSON schema, or not at all."""
 
 
 class PolicyError(RuntimeError):
     """A model could not answer: no connection, an overloaded server, a lost process. Never the agent's own fault.
 
     Args:
-        text: why.
-        answers: of a call for several conversations, what each got: a `Completion`, or the error that it failed with.
-            Empty: none got any.
+        text: the reason.
+        answers: results of a call for several conversations: a `Completion` or an error for each. Empty: all failed.
     """
 
     def __init__(self, text: str, answers: Sequence[Completion | Exception] = ()) -> None:
@@ -30,18 +29,18 @@ class PolicyError(RuntimeError):
         self.answers = answers
 
     def of_each(self, count: int) -> Sequence[Completion | Exception]:
-        """Return what each of `count` conversations got: this error where nothing else is known."""
+        """Return the results of `count` conversations; this error for each if `answers` is empty."""
         return self.answers or [self] * count
 
 
 @dataclass(frozen=True)
 class Call:
-    """A model's call of a tool that the server was told of."""
+    """A model's call of a tool offered to the server."""
 
     id: str
     name: str
     arguments: str
-    """JSON."""
+    """Arguments of the call, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +48,16 @@ class Message:
     """One turn of a conversation."""
 
     role: str
-    """`system`, `user` or `assistant`; `tool` where `call` is given and this is its result."""
+    """Role of the author: `system`, `user` or `assistant`; `tool` for the result of `call`."""
     text: str
     images: tuple[Any, ...] = ()
-    """uint8 arrays (height, width, 3), RGB; empty for text-only policies."""
+    """Images as uint8 RGB arrays of shape (height, width, 3); empty for text-only policies."""
     call: Call | None = None
-    """The call that this is, or whose result it is."""
+    """The tool call that the message makes or answers; None for other messages."""
     goal_only: str | None = field(default=None, compare=False)
-    """The part of `text` before history and page; None: all of it."""
+    """The part of `text` before history and page; None for the whole text."""
     plain: str | None = field(default=None, compare=False)
-    """`text` without the history and without the actions behind the page's elements; None: the same."""
+    """`text` without the history and without the actions listed for the page's elements; None for the whole text."""
 
 
 Conversation: TypeAlias = Sequence[Message]
@@ -66,21 +65,21 @@ Conversation: TypeAlias = Sequence[Message]
 
 @dataclass(frozen=True)
 class Usage:
-    """What a completion cost."""
+    """Tokens, cost and time of a completion."""
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
-    """Tokens of the prompt that were not computed again."""
+    """Prompt tokens read from a cache instead of being computed."""
     cost: float | None = None
-    """US dollars, where prices are known."""
+    """Cost in US dollars; None if prices are unknown."""
     seconds: float = 0.0
-    """Wall-clock, of the whole batch where one was made."""
+    """Wall-clock time of the completion, in seconds; for a batched completion, of the whole batch."""
     attempts: int = 1
 
 
 def summed(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Return what two completions cost together; None where one of them is unknown."""
+    """Return the total usage of two completions; None if either is unknown."""
     if one is None or other is None:
         return None
     cost = None if one.cost is None or other.cost is None else one.cost + other.cost
@@ -101,34 +100,34 @@ class Completion:
     text: str
     """The whole reply: the prefill and the decoded sampled tokens, without special tokens."""
     prompt_token_ids: list[int]
-    """What the model was given, the prefill's tokens included."""
+    """Tokens of the prompt, the prefill included."""
     token_ids: list[int]
-    """What was sampled, an end-of-turn token included when one was sampled. Empty where a server doesn't report it."""
+    """Sampled tokens, a sampled end-of-turn token included. Empty if the server doesn't report them."""
     logprobs: list[float]
-    """Natural log-probability of each sampled token under the distribution it was drawn from, i.e. after the
-    grammar's mask and the temperature; empty where a server doesn't report it. Greedy decoding reports the
-    values of temperature 1."""
+    """Natural log-probability of each sampled token under the distribution it was drawn from, i.e. after the grammar's
+    mask and the temperature; empty if the server doesn't report them. Greedy decoding reports the values of temperature
+    1."""
     grammar: str | None
-    """The llguidance Lark grammar of the whole reply that it was sampled under, or None."""
+    """The llguidance Lark grammar that constrained the whole reply, or None."""
     finish_reason: FinishReason
     prefill_token_ids: list[int] = field(default_factory=list)
     """The last tokens of `prompt_token_ids` that already belong to the reply."""
     usage: Usage | None = None
     thinking: str = ""
-    """What a server says that the model thought before the reply; no part of `text`."""
+    """The model's thinking before the reply, as reported by the server; no part of `text`."""
 
     @property
     def spent(self) -> Usage:
-        """What it cost, by its own tokens where nobody said."""
+        """The reported usage, or else the completion's own token counts."""
         return self.usage or Usage(len(self.prompt_token_ids), len(self.token_ids))
 
 
 class Policy(Protocol):
-    """A language model that completes conversations, many at a time.
+    """A language model that completes conversations in batches.
 
-    `name` is what an episode records; `guidance` is how it can be constrained; `sees_images` is whether messages may
-    carry images; `prompt_budget` is the default limit of a prompt's tokens, beyond which they are not worth their time.
-    One whose replies are tool calls also has `calls = True`, and takes `functions=`
+    `name` is recorded in episodes; `guidance` is the kind of constraint that the policy supports; `sees_images` is
+    whether messages may carry images; `prompt_budget` is the default token limit of prompts, beyond which longer
+    prompts don't pay off. A policy whose replies are tool calls also has `calls = True`, and takes `functions=`
     (`agents.policies.request.CheckedPolicy`).
     """
 
@@ -143,7 +142,7 @@ class Policy(Protocol):
 
     @property
     def context_length(self) -> int | None:
-        """Most tokens of prompt and reply together, or None if unknown."""
+        """Maximum number of tokens of prompt and reply together, or None if unknown."""
 
     def complete(
         self,
@@ -161,21 +160,21 @@ class Policy(Protocol):
         Args:
             conversations: the messages, each ending with the user's.
             grammars: a Lark grammar of the whole reply (the prefill included) for each conversation, or None.
-            schemas: a JSON schema of the whole reply for each conversation, or None; a policy follows the one of
-                `grammars` and `schemas` that its `guidance` names, and gets no other.
+            schemas: a JSON schema of the whole reply for each conversation, or None. Callers pass either `grammars` or
+                `schemas`, according to the policy's `guidance`.
             prefill: the reply's first characters, given to the model and not sampled.
             temperature: 0 takes the most likely token.
             max_new_tokens: most tokens sampled for each reply, the prefill not counted.
             seed: makes the call reproducible; None continues the policy's own random stream. A sequence holds a seed
-                for each conversation, whose reply is then the same whatever else is in the call.
+                for each conversation, whose reply is then independent of the rest of the call.
 
         Raises:
             PolicyError: the model could not answer, after any retries.
-            ValueError: the request itself can't be answered (a prompt that is too long, images for a text model).
+            ValueError: the request is invalid (a prompt that is too long, images for a text model).
         """
 
     def count_tokens(self, text: str) -> int:
-        """Number of tokens of `text` alone, without special tokens."""
+        """Return the number of tokens of `text` alone, without special tokens."""
 
     def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
-        """Number of tokens of the whole prompt, chat template and prefill included."""
+        """Return the number of tokens of the whole prompt, chat template and prefill included."""

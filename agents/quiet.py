@@ -1,4 +1,4 @@
-"""Keeps libraries from speaking of themselves: deprecations and experiments that a user can do nothing about."""
+"""Silences warnings of model libraries that a user can do nothing about."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import warnings
 
 
 def quiet() -> None:
-    """Leave out what model libraries say when they are imported; what is set already stays. Imports none of them."""
+    """Silence import-time warnings of model libraries; existing settings win. Imports none of the libraries."""
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it misses a package that is of no use with our weights
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # warns about a package our weights don't need

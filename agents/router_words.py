@@ -1,7 +1,7 @@
-"""What the router's providers are handed: an agent that carries out an instruction, a policy that answers a prompt.
+"""Callables for the router's providers: an agent that carries out an instruction, a policy that answers a prompt.
 
-`browser_env` knows no agents; these functions are the callables that it takes (`browser_env.router.provider`). A call
-that was given up goes on in its thread, so they ask nobody who is still asked.
+`browser_env` doesn't import agents and takes these callables instead (`browser_env.router.provider`). An abandoned call
+continues in its thread, so a model that is still busy with a call is not asked again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.router.provider import ProviderError
 
 REPLY_TOKENS = 512
-"""Most tokens of a reply: what is read from a page, or an action with its description."""
+"""Maximum length of a reply, in tokens: content read from a page, or an action with its description."""
 
 
 def decide_by(agent: Any, asking: Lock | None = None) -> Callable[[str, Observation], Any]:
     """Return a function that has an agent choose the next action for an instruction.
 
     Args:
-        agent: who chooses.
-        asking: held meanwhile; the same one as for `complete_by` where both ask the same policy.
+        agent: chooses the action.
+        asking: lock held during the call; shared with `complete_by` if both ask the same policy.
     """
     lock = asking or Lock()
 
@@ -40,10 +40,10 @@ def decide_by(agent: Any, asking: Lock | None = None) -> Callable[[str, Observat
 def complete_by(
     policy: Policy, asking: Lock | None = None
 ) -> Callable[[Sequence[Mapping[str, str]], Mapping[str, Any] | None], str]:
-    """Return a function that has a policy complete messages, kept to a JSON schema where the policy can be.
+    """Return a function that has a policy complete messages, under a JSON schema if the policy supports one.
 
     Args:
-        policy: who answers.
+        policy: answers the messages.
         asking: as for `decide_by`.
     """
     lock = asking or Lock()
@@ -63,10 +63,10 @@ def complete_by(
 
 @contextlib.contextmanager
 def _held(lock: Lock) -> Iterator[None]:
-    """Hold a lock.
+    """Hold a lock within the context.
 
     Raises:
-        ProviderError: it is held elsewhere.
+        ProviderError: the lock is held elsewhere.
     """
     if not lock.acquire(blocking=False):
         raise ProviderError("model", "The model is still busy with the last call; wait a moment.", retryable=True)

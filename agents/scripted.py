@@ -1,4 +1,4 @@
-"""Agents without a model: a fixed script, chance, and the task's own oracle."""
+"""Agents without a model: a fixed script, random actions, and the task's own oracle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from selfsurf.browser_env import Action, Click, Fill, Infeasible, Observation, W
 
 
 class _PerSlot:
-    """`act_batch` as a loop, for agents that gain nothing from batching."""
+    """Base of agents that gain nothing from batching: `act_batch` is a loop."""
 
     def act(self, obs: Observation) -> Act:
         """Choose the next action of slot 0."""
@@ -32,10 +32,10 @@ class ScriptedAgent(_PerSlot):
     """Plays the same actions in every episode, then gives up.
 
     Args:
-        actions: in any form that the environment accepts.
+        actions: actions in any form that the environment accepts.
 
     Raises:
-        browser_env.errors.ActionError: one of them is malformed.
+        browser_env.errors.ActionError: an action is malformed.
     """
 
     def __init__(self, actions: Sequence[Any]) -> None:
@@ -43,11 +43,11 @@ class ScriptedAgent(_PerSlot):
         self._next: dict[int, int] = {}
 
     def reset(self, goal: str = "", slot: int = 0) -> None:
-        """Go back to the first action."""
+        """Restart the script at its first action."""
         self._next[slot] = 0
 
     def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
-        """Go on after an action that was carried out already."""
+        """Skip one action of the script, because an action was already executed."""
         self._next[slot] = self._next.get(slot, 0) + 1
         return Decision(action)
 
@@ -58,10 +58,10 @@ class ScriptedAgent(_PerSlot):
 
 
 class RandomAgent(_PerSlot):
-    """Clicks or fills a random element in the viewport: the floor that every policy must beat.
+    """Clicks or fills a random element in the viewport: the baseline that every policy must beat.
 
     Args:
-        seed: each slot has its own stream, so episodes are reproducible whatever runs beside them.
+        seed: seed of the random streams, one per slot, so that episodes don't depend on other slots.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -70,7 +70,7 @@ class RandomAgent(_PerSlot):
         self._goal: dict[int, str] = {}
 
     def reset(self, goal: str = "", slot: int = 0) -> None:
-        """Begin an episode; the random stream continues."""
+        """Begin an episode; the slot's random stream continues."""
         self._goal[slot] = goal
 
     def _act(self, obs: Observation, slot: int) -> Act:
@@ -87,11 +87,11 @@ class RandomAgent(_PerSlot):
 
 
 class OracleAgent(_PerSlot):
-    """Does what the task's oracle would do.
+    """Plays the actions of the task's oracle.
 
     Args:
-        privileged: gives the privileged view of a slot, e.g. `lambda slot: env.unwrapped.privileged()`. Not needed
-            where `decide` is given the views, as `agents.play` does.
+        privileged: returns the privileged view of a slot, e.g. `lambda slot: env.unwrapped.privileged()`. Not needed
+            when the views are passed to `decide`, as by `agents.play`.
     """
 
     needs_privileged = True
@@ -100,7 +100,7 @@ class OracleAgent(_PerSlot):
         self._privileged = privileged
 
     def reset(self, goal: str = "", slot: int = 0) -> None:
-        """Nothing to forget."""
+        """Do nothing: the agent has no state."""
 
     def decide(
         self,
@@ -110,7 +110,7 @@ class OracleAgent(_PerSlot):
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> list[Decision]:
-        """Do what these views say; without any, what those of the slots say."""
+        """Return the oracle's actions from the given privileged views, or else from the slots' own views."""
         if privileged is None:
             return [Decision(action) for action in self.act_batch(observations, slots)]
         return [Decision(_followed(view)) for view in privileged]

@@ -1,7 +1,7 @@
-"""The actions of one reply after its first: what is still to be done, and what ends it early.
+"""Replies with several actions: execution of the actions after the first, and reasons for dropping them.
 
-A model chooses all actions of a reply on the page that it is shown. They are carried out one by one, a step of the
-environment each, for as long as that page is still there; then the model is asked again. Knows nothing of models.
+A model chooses all actions of a reply on the page in its prompt. They are executed one by one, a step each, as long as
+the page remains the same; then the model is asked again. Independent of models.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from selfsurf.browser_env import Action, Element, Finish, Infeasible, Observatio
 from selfsurf.browser_env.observation import page_status
 
 QUIET = ("navigated: ", "new tab: ", "tab closed", "download: ")
-"""How the events begin after which a `finish` may follow, unless the page answered with an error."""
+"""Prefixes of the events after which a `finish` may follow, unless the page answered with an HTTP error."""
 
 LAST = ("navigate", "back", "forward", "reload", "new_tab", "focus_tab", "close_tab", "ask_user")
-"""What ends a reply: the page after it is another one, or there is an answer to read."""
+"""Actions that end a reply, because they replace the page or return an answer to be read."""
 
 
 class Rest:
-    """What is left of a reply.
+    """The remaining actions of a reply.
 
     Args:
         done: the reply's first action.
-        actions: those after it.
-        seen: what they were chosen on.
+        actions: the actions after the first.
+        seen: the observation on which the actions were chosen.
     """
 
     def __init__(self, done: Action, actions: Sequence[Action], seen: Observation) -> None:
@@ -33,14 +33,14 @@ class Rest:
         self._actions = list(actions)
         self._seen = seen
         self._quiet = True
-        """Whether the actions so far led to no error, dialog or the like."""
+        """Whether the actions so far caused only harmless events (`QUIET`)."""
         self.place = 0
-        """Of the last action in its reply, from 0."""
+        """Index, from 0, of the last action taken from the reply."""
         self.left = ""
-        """What was not carried out, and why; empty if all was."""
+        """Report on the dropped actions, with the reason; empty if none were dropped."""
 
     def take(self, now: Observation) -> Action | None:
-        """Return the next action; None if there is none, or if the page is not the one that it was chosen on."""
+        """Return the next action; None if none remain, or if the page has changed since the actions were chosen."""
         if not self._actions:
             return None
         self._quiet &= all(event.startswith(QUIET) for event in now["events"]) and page_status(now["events"]) is None
@@ -57,20 +57,20 @@ class Rest:
         return self._last
 
     def _may_end(self, claim: Finish | Infeasible, now: Observation) -> bool:
-        """Whether a claim needs no look at what the actions before it led to; an answer may have to be read there."""
+        """Whether a final claim may be executed without asking the model again."""
         if isinstance(claim, Infeasible) or len(self._actions) > 1 or self._last.name == "ask_user":
             return False
         return self._quiet and (not claim.answer or _alike(self._seen, now))
 
     def drop(self, why: str) -> None:
-        """Leave what is left undone."""
+        """Drop the remaining actions and record the reason in `left`."""
         if self._actions:
             self.left = f"Of your last reply, {', '.join(map(compact, self._actions))} was not carried out: {why}."
             self._actions = []
 
 
 def _hindrance(last: Action, following: Action, then: Observation, now: Observation) -> str:
-    """Why an action is not carried out behind another; empty if it is."""
+    """Return why an action can't follow another; empty if it can."""
     if now["last_error"]:
         return "the action before it failed"
     if last.name in LAST:
@@ -87,7 +87,7 @@ def _hindrance(last: Action, following: Action, then: Observation, now: Observat
 
 
 def _same(then: Element | None, now: Element | None) -> bool:
-    """Whether an element can be acted on as it could, and is still called the same."""
+    """Whether an element keeps its role and name and hasn't become covered or disabled."""
     if then is None or now is None:
         return False
     new = set(now["states"]) - set(then["states"])
@@ -95,7 +95,7 @@ def _same(then: Element | None, now: Element | None) -> bool:
 
 
 def _alike(then: Observation, now: Observation) -> bool:
-    """Whether an answer can have been read on the page as it was: address, tabs and elements are the same."""
+    """Whether two observations show the same address, tabs and elements."""
     pages = [
         (obs["url"], _tabs(obs), [(element["id"], element["role"], element["name"]) for element in obs["elements"]])
         for obs in (then, now)

@@ -1,6 +1,6 @@
-"""What an agent is told besides the page, from a memory of its own: effects, failures, what worked on a site before.
+"""Additional reports to an agent on its own episodes: effects, failures, and past successes on the same site.
 
-An aid is a class in this package and its place in `AIDS`. All are off by default: none was measured to help here.
+An aid is a class in this package, listed in `AIDS`. All are off by default: none was measured to help here.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from selfsurf.agents.aids.site import SiteMemory
 __all__ = ["AIDS", "Aid", "Effect", "Failures", "SiteMemory", "aid_names", "make_aids"]
 
 AIDS: tuple[type[Aid], ...] = (Effect, Failures)
-"""Those that need nothing, in the order in which they speak."""
+"""Aids that need no options, in the order of their reports."""
 
 
 def aid_names(aids: bool | Sequence[str] = False) -> tuple[str, ...]:
-    """Return the names of the aids that are meant: all (True), none (False), or those given.
+    """Return the names of the selected aids: all (True), none (False), or the given names.
 
     Raises:
-        ValueError: there is no aid of such a name.
+        ValueError: a name is unknown.
     """
     names = tuple(kind.name for kind in AIDS)
     chosen = names if aids is True else tuple(aids or ())
@@ -36,8 +36,8 @@ def make_aids(names: Sequence[str], site_memory: str | Path | None = None) -> li
     """Return the aids of one episode.
 
     Args:
-        names: as `aid_names` returns them.
-        site_memory: the folder of `SiteMemory`; None leaves that out.
+        names: return value of `aid_names`.
+        site_memory: folder of `SiteMemory`; None for no site memory.
     """
     made: list[Aid] = [kind() for kind in AIDS if kind.name in names]
     return [*made, SiteMemory(Path(site_memory).expanduser())] if site_memory else made

@@ -1,4 +1,4 @@
-"""What an aid is, and how it knows what an action has changed."""
+"""The interface of aids, and a base class of aids that compare the page before and after an action."""
 
 from __future__ import annotations
 
@@ -8,54 +8,54 @@ from selfsurf.agents.guards.changes import Changes
 from selfsurf.browser_env import Action, Observation
 
 IDLE = ("wait", "message", "ask_user", "finish", "infeasible", "hover")
-"""Actions that need not change a page."""
+"""Actions that aren't expected to change the page."""
 
 
 class Aid:
-    """Remembers one episode, and adds to its prompts."""
+    """A memory of one episode that adds reports to the episode's prompts."""
 
     name: ClassVar[str]
-    """Its name in options."""
+    """Name of the aid in options."""
 
     def told(self, obs: Observation, goal: str) -> str:
-        """Return what the next prompt says; empty for nothing."""
+        """Return the aid's report for the next prompt; empty for none."""
         raise NotImplementedError
 
     def did(self, action: Action, obs: Observation, entry: str) -> None:
-        """Take note of an action that was chosen on this page, and its line in the history."""
+        """Record an action chosen on the observed page, with its entry in the history."""
         raise NotImplementedError
 
     def look(self, obs: Observation) -> None:
-        """Take the page as it is just before the action: what has changed since the observation is the page's own."""
+        """Record the page just before the action: earlier changes are not the action's effects."""
 
     def take_back(self) -> None:
-        """Forget the action that was noted last: it was not carried out."""
+        """Forget the last recorded action, which was not executed."""
 
     def ended(self, *, reached: bool) -> None:
-        """Take note of the episode's end: whether the goal was reached, as far as anybody can tell."""
+        """Record whether the episode reached its goal, as far as known."""
 
 
 class Judging(Aid):
-    """An aid that goes by what actions change, as the guards do (`agents.guards.changes`)."""
+    """Base of aids that detect whether actions changed the page, as the guards do (`agents.guards.changes`)."""
 
     def __init__(self) -> None:
         self._changes = Changes()
         self._elements: object = None
-        """Of the observation that was seen last."""
+        """Elements of the last observation."""
         self._acted = False
-        """Whether an action was chosen since."""
+        """Whether an action was chosen since the last observation."""
         self._changed = True
 
     def look(self, obs: Observation) -> None:
-        """See `Aid.look`."""
+        """Record the page just before the action: earlier changes are not the action's effects."""
         self._changes.look(obs)
 
     def see(self, obs: Observation, *, acts: bool = False) -> bool:
-        """Take the page after an action; return whether anything but the page's own has changed.
+        """Return whether the last action changed the page, apart from the page's own changes.
 
         Args:
-            obs: may be given again until an action is chosen on it.
-            acts: an action is chosen on it now.
+            obs: the observation after the action; may be passed again until an action is chosen on it.
+            acts: whether an action is being chosen on the observation.
         """
         if self._acted or obs["elements"] is not self._elements:
             self._elements, self._changed = obs["elements"], self._changes.see(obs)

@@ -1,4 +1,4 @@
-"""The check of each action's effect: what it changed on the page, or that it changed nothing."""
+"""The report on each action's effect: the changes on the page, or that nothing changed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from selfsurf.browser_env.observe.outline import without_focus
 from selfsurf.browser_env.text import visible
 
 MOST = 4
-"""Elements that are named of a kind of change."""
+"""Maximum number of elements listed per kind of change."""
 
 NOTHING = "nothing that can be seen changed"
 
 
 class Effect(Judging):
-    """Says what the last action changed. Of one that failed the environment says why."""
+    """Reports the effect of the last action. Failed actions are left out: the environment reports their errors."""
 
     name = "effect"
 
@@ -26,7 +26,7 @@ class Effect(Judging):
         self._before: tuple[Action, Observation] | None = None
 
     def told(self, obs: Observation, goal: str) -> str:
-        """As `Aid.told`."""
+        """Return a sentence on the last action's effect; empty after an error or an idle action without effect."""
         changed = self.see(obs)
         if self._before is None or obs["last_error"]:
             return ""
@@ -36,17 +36,17 @@ class Effect(Judging):
         return f"Effect of your last action: {in_words(before, obs) if changed else NOTHING}."
 
     def did(self, action: Action, obs: Observation, entry: str) -> None:
-        """As `Aid.did`."""
+        """Record an action with the page before it."""
         self.see(obs, acts=True)
         self._before = action, obs
 
     def take_back(self) -> None:
-        """As `Aid.take_back`."""
+        """Forget the last action, so that no effect is reported."""
         self._before = None
 
 
 def in_words(before: Observation, after: Observation) -> str:
-    """Return in words how a page differs from what it was."""
+    """Describe the differences between two observations in words."""
     said = []
     if before["url"] != after["url"]:
         said.append(f"another address is open, with the title {_title(after)}")

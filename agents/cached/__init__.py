@@ -1,4 +1,4 @@
-"""Flows that succeeded, kept to be done again without a model: `CachedDecider` around an agent, `Cache` on disk."""
+"""Cache of successful flows, replayed without a model: `CachedDecider` around an agent, `Cache` on disk."""
 
 from selfsurf.agents.cached.decider import CachedDecider
 from selfsurf.agents.cached.flow import Flow, flow_of

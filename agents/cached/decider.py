@@ -1,8 +1,7 @@
-"""Plays a flow from the cache, action by action, and hands over to an agent where it can't go on for certain.
+"""Replays a cached flow action by action, and falls back to an agent when the next action is uncertain.
 
-The agent is made when it is first needed, so a flow that plays to its end loads no model. What it decides goes to the
-environment as any agent's actions do: risky ones are asked about, secrets are typed by the environment, all is written
-into the episode.
+The agent is made on first use, so a complete replay loads no model. The environment treats replayed actions like any
+agent's: risky actions are confirmed, secrets are filled in by the environment, and all actions are recorded.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ from selfsurf.browser_env.errors import ActionError
 _log = logging.getLogger(__name__)
 
 WAIT = 500.0
-"""Milliseconds that are waited for an element at a time."""
+"""Duration of one wait for an element, in milliseconds."""
 
 WAITS = 2
-"""So many times, or twice what was waited when the flow was recorded."""
+"""Limit on the number of waits for an element, raised to twice the recorded wait if that is longer."""
 
 OVERLAYS = 3
-"""Most dialogs of an episode that are put away."""
+"""Maximum number of overlays dismissed in an episode."""
 
 ANOTHER_PAGE = 0.2
-"""A page that has a smaller share of its elements in common with the recorded one is another one."""
+"""Minimum share of elements in common with the recorded page; with less, the page counts as another page."""
 
 
 @dataclass
 class _Playing:
-    """An episode under way."""
+    """The replay state of a running episode."""
 
     job: Job
     goal: str
@@ -49,31 +48,31 @@ class _Playing:
     values: tuple[str, ...] = ()
     at: int = 0
     waited: int = 0
-    """Times, for the element of this step."""
+    """Number of waits for the current step's element."""
     put_away: int = 0
     past: list[tuple[Observation, Action]] = field(default_factory=list)
     taken_over: bool = False
     why: str = ""
-    """Why the agent has taken over."""
+    """Why the agent took over; empty before."""
     noted: bool = False
     healed: int = 0
 
 
 class _Refused(Exception):
-    """The flow can't go on; the message says why."""
+    """The replay can't continue; the message gives the reason."""
 
 
 class CachedDecider(Decider):
-    """An agent with a cache before it.
+    """A decider that replays cached flows before it falls back to an agent.
 
     Args:
         cache: the flows.
-        make: makes the agent that takes over.
-        needs_privileged: as `Decider.needs_privileged` of that agent.
+        make: makes the fallback agent.
+        needs_privileged: `Decider.needs_privileged` of the fallback agent.
     """
 
     def __init__(self, cache: Cache, make: Callable[[], Decider], *, needs_privileged: bool = False) -> None:
-        self.agent: Any = None  # until one takes over
+        self.agent: Any = None  # None until it takes over
         self.cache = cache
         self._load = make
         self._inner: Decider | None = None
@@ -82,20 +81,20 @@ class CachedDecider(Decider):
 
     @property
     def needs_privileged(self) -> bool:
-        """As `Decider.needs_privileged`."""
+        """Whether the fallback agent decides by the oracle's view."""
         return self._needs
 
     def did(self, slot: int = 0) -> dict[str, Any]:
-        """Return what the cache did in a slot's episode: `actions`, how many were `healed`, why it `left` off."""
+        """Return the cache's share of an episode: replayed `actions`, `healed` actions, and why the cache `left`."""
         one = self._playing[slot]
         return {"actions": one.at, "healed": one.healed, "left": one.why}
 
     def begin(self, slot: int, job: Job, goal: str, **told: Any) -> None:
-        """As `Decider.begin`."""
+        """Begin an episode; its flow is looked up at the first decision."""
         self._playing[slot] = _Playing(job, goal, told)
 
     def follow(self, slot: int, observation: Observation, action: Action) -> None:
-        """As `Decider.follow`. An episode that was begun elsewhere is the agent's."""
+        """Pass an action that was already executed to the agent, which takes over the episode."""
         one = self._playing[slot]
         self._take_over(slot, one, "the episode was begun by another process")
         self._agent().follow(slot, observation, action)
@@ -103,7 +102,7 @@ class CachedDecider(Decider):
     def decide(
         self, slots: Sequence[int], observations: Sequence[Observation], **options: Sequence[Any] | None
     ) -> list[Decision | BaseException]:
-        """As `Decider.decide`."""
+        """Return the next replayed action of each episode, or else the agent's decision."""
         answers: list[Any] = [self._played(slot, obs) for slot, obs in zip(slots, observations, strict=True)]
         rows = [row for row, answer in enumerate(answers) if answer is None]
         if rows:
@@ -116,20 +115,20 @@ class CachedDecider(Decider):
         return answers
 
     def told(self, slot: int, answer: dict[str, Any]) -> None:
-        """As `Decider.told`."""
+        """Pass the answer to a query to the agent."""
         self._agent().told(slot, answer)
 
     def why_ended(self, slot: int, outcome: str, detail: str) -> str:
-        """As `Decider.why_ended`, if the agent has taken over."""
+        """Return the agent's reason for the end if the agent has taken over, else an empty string."""
         return self._agent().why_ended(slot, outcome, detail) if self._playing[slot].taken_over else ""
 
     def end(self, slot: int, *, reached: bool, strict: bool = False) -> None:
-        """As `Decider.end`, if the agent has taken over."""
+        """End the episode of an agent that has taken over."""
         if self._playing[slot].taken_over:
             self._agent().end(slot, reached=reached, strict=strict)
 
     def close(self) -> None:
-        """As `Decider.close`."""
+        """Close the agent if it was made."""
         if self._inner is not None:
             self._inner.close()
 
@@ -140,7 +139,7 @@ class CachedDecider(Decider):
         return self._inner
 
     def _noted(self, slot: int, answer: Any) -> Any:
-        """Let the agent's first decision say why it was asked."""
+        """Add the reason for the fallback to the agent's first decision."""
         one = self._playing[slot]
         if one.noted or not isinstance(answer, Decision):
             return answer
@@ -148,14 +147,14 @@ class CachedDecider(Decider):
         return replace(answer, roles=(*answer.roles, {"role": "cache", "left": one.why}))
 
     def _played(self, slot: int, observation: Observation) -> Decision | BaseException | None:
-        """As `_next`; what the agent raises that takes over is the answer."""
+        """Return the cache's next action, an error of the agent taking over, or None if the agent is to be asked."""
         try:
             return self._next(slot, observation)
         except (Exception, SystemExit) as error:
             return error
 
     def _next(self, slot: int, observation: Observation) -> Decision | None:
-        """Return the cache's next action; None: the agent is to be asked."""
+        """Return the cache's next action; None if the agent is to be asked."""
         one = self._playing[slot]
         if one.taken_over:
             return None
@@ -190,10 +189,10 @@ class CachedDecider(Decider):
 
 
 def _action(one: _Playing, flow: Flow, observation: Observation) -> tuple[Action, bool]:
-    """Return the next action, and whether its element was found though something has changed.
+    """Return the next action, and whether it was healed, i.e. its element was found despite changes.
 
     Raises:
-        _Refused: there is none, or it is not certain.
+        _Refused: the flow has ended, or its next action is uncertain.
     """
     while True:
         if one.at == len(flow.steps):
@@ -229,7 +228,7 @@ def _find(target: Target, step: FlowStep, values: Sequence[str], observation: Ob
 
 
 def _is_there(one: _Playing, flow: Flow, observation: Observation) -> bool:
-    """Whether what the flow scrolls for is on the page already."""
+    """Whether the element that the flow scrolls to is already on the page."""
     later = next((step for step in flow.steps[one.at :] if step.targets), None)
     return later is not None and all(
         _find(target, later, one.values, observation).element for target in later.targets.values()
@@ -246,10 +245,10 @@ def _not_ready(step: FlowStep, found: dict[str, Found]) -> str:
 
 
 def _meanwhile(one: _Playing, step: FlowStep, observation: Observation, hindered: str) -> Action | None:
-    """Put away what lies over the page, or wait; None: what lies over the element did so before, or is no dialog.
+    """Return an action that dismisses an overlay or waits for the element; None if nothing hinders the step.
 
     Raises:
-        _Refused: the element is not there, or it is behind a dialog that the flow does not know.
+        _Refused: the element is missing, or behind a dialog that the flow doesn't know.
     """
     known, away = tuple(filled(step.dialogs, one.values)), {}
     if one.flow is not None:
@@ -270,7 +269,7 @@ def _meanwhile(one: _Playing, step: FlowStep, observation: Observation, hindered
 
 
 def _is_done(step: FlowStep, found: dict[str, Found]) -> bool:
-    """Whether a box is already as the action would leave it."""
+    """Whether a checkbox already has the state that the recorded click led to."""
     if step.action["action"] != "click" or "id" not in found:
         return False
     element, before = found["id"].element, step.targets["id"].checked

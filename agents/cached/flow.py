@@ -1,8 +1,8 @@
-"""A flow: the actions of one solved episode, with what is needed to do them again, for its goal or one like it.
+"""The replayable actions of one solved episode, for its goal or a similar goal.
 
-What was typed, chosen or clicked and stands in the goal word for word is a parameter: the flow holds `<param:1>` in its
-place, and another goal brings another value. A secret stays `<secret:name>`. An action that can't be done again safely
-ends the flow before it; `ends` says why.
+Typed, chosen or clicked texts that occur literally in the goal become parameters: the flow contains `<param:0>`
+instead, and another goal provides another value. A secret remains `<secret:name>`. The flow ends before the first
+action that can't be repeated safely; `ends` gives the reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from selfsurf.browser_env.safety.secrets import PLACEHOLDER
 FORMAT = 1
 
 MORE_WORDS = 1
-"""A value of another goal may have so many words more than the recorded one."""
+"""Maximum number of words by which a parameter's new value may exceed the recorded value."""
 
 _PARAM = re.compile(r"<param:(\d+)>")
 _ELEMENTS = ("id", "from", "to")
@@ -44,18 +44,18 @@ class _Data(BaseModel):
 
 
 class FlowStep(_Data):
-    """One action."""
+    """One action of a flow, with the description of its page."""
 
     action: dict[str, Any]
-    """As `Action.to_dict`, without the elements' ids, with parameters."""
+    """The action as in `Action.to_dict`, with parameters and without element ids."""
     targets: dict[str, Target] = {}
-    """What it was done to, by the name of the action's field."""
+    """Elements that the action refers to, by the name of the action's field."""
     page: tuple[str, ...] = ()
     """Fingerprints of the page's elements."""
     dialogs: tuple[str, ...] = ()
-    """Those that were open: they belong to the flow."""
+    """Outline lines of the open dialogs that belong to the flow."""
     waits: float = 0.0
-    """Milliseconds that were waited before it: so long it may take until its element is there."""
+    """Recorded waiting time before the action, in milliseconds; the replay may wait twice as long for the element."""
 
 
 class Flow(_Data):
@@ -63,32 +63,32 @@ class Flow(_Data):
 
     format: int = FORMAT
     goal: str
-    """With parameters."""
+    """The goal, with parameters instead of values."""
     words: tuple[int, ...] = ()
-    """Of each parameter's recorded value."""
+    """Number of words of each parameter's recorded value."""
     only: str = ""
-    """`digest` of the only goal that it is for; empty if others with its words may come."""
+    """`digest` of the only goal that the flow is valid for; empty if other values are allowed."""
     site: str
-    """Origin of its first page."""
+    """Origin of the first page."""
     steps: tuple[FlowStep, ...]
     away: dict[str, str] = {}
-    """Lines of dialogs that may lie over a page and are no part of it, and names of the buttons that put them away."""
+    """Names of the buttons that dismiss overlays, by the outline line of the dialog."""
     ends: str = ""
-    """Why it ends before the episode did; empty if it doesn't."""
+    """Why the flow ends before its episode did; empty if complete."""
     learned: float = 0.0
-    """Unix seconds."""
+    """Time of recording, in Unix seconds."""
     episode: str = ""
-    """Id of the episode that it is from."""
+    """Id of the recorded episode."""
 
     @property
     def id(self) -> str:
-        """What it is for, as a short hash: of goal, site and what is on the first page."""
+        """A short hash of the goal, the site and the elements of the first page."""
         start = self.steps[0].page if self.steps else ()
         parts = (self.goal, self.only, self.site, *start)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def values(self, goal: str) -> tuple[str, ...] | None:
-        """Return the values that a goal has for the parameters; None if the flow isn't for it, or in doubt."""
+        """Return the parameters' values in a goal; None if the flow isn't for the goal or the values are ambiguous."""
         if self.only:
             values = self._read(goal, self.words)
             return values if values is not None and digest(goal, self.goal) == self.only else None
@@ -101,7 +101,7 @@ class Flow(_Data):
         return values
 
     def _read(self, goal: str, words: Sequence[int] = (), *, greedy: bool = False) -> tuple[str, ...] | None:
-        """Read the values, of these numbers of words or of any, the first ones as short or as long as can be."""
+        """Return the parameters' values in a goal: of the given numbers of words, or matched lazily or greedily."""
         pattern, seen = "", set()
         for number, part in enumerate(_PARAM.split(self.goal)):
             if number % 2 == 0:
@@ -117,12 +117,12 @@ class Flow(_Data):
 
 
 def digest(goal: str, template: str) -> str:
-    """Return what stands for a goal whose values are not kept: slow to compute, so that they can't be guessed."""
+    """Return a hash of a goal whose values are not stored; slow to compute, so that the values can't be guessed."""
     return hashlib.scrypt(goal.strip().encode(), salt=template.encode(), n=2**14, r=8, p=1, dklen=32).hex()
 
 
 def filled(data: Any, values: Sequence[str]) -> Any:
-    """Return plain data with the values in the parameters' places; what only looks like a parameter stays."""
+    """Return plain data with parameters replaced by their values; unknown parameters remain."""
     if isinstance(data, str):
         return _PARAM.sub(lambda match: values[int(match[1])] if int(match[1]) < len(values) else match[0], data)
     if isinstance(data, Mapping):
@@ -133,19 +133,19 @@ def filled(data: Any, values: Sequence[str]) -> Any:
 
 
 class _Weak(ValueError):
-    """An action can't be done again; the message says why."""
+    """An action can't be repeated safely; the message gives the reason."""
 
 
 class NotCacheable(ValueError):
-    """An episode makes no flow; the message says why."""
+    """An episode can't be made into a flow; the message gives the reason."""
 
 
 def flow_of(episode: Episode) -> Flow:
     """Make a flow of an episode, which must have been judged solved.
 
     Raises:
-        NotCacheable: none of its actions can be done again.
-        EpisodeError: it can't be read.
+        NotCacheable: no action can be repeated, or the goal contains private texts or ambiguous values.
+        EpisodeError: the episode can't be read.
     """
     goal, recorded = episode.meta["goal"].strip(), list(episode.steps())
     done = [(action, step) for step in recorded if (action := _worked(step)) is not None]
@@ -184,7 +184,7 @@ def flow_of(episode: Episode) -> Flow:
         site=origin(done[0][1]["observation"]["url"]), steps=tuple(steps), away=away, ends=ends, learned=time.time(),
         episode=episode.meta["episode_id"],
     )  # fmt: skip
-    if exact or flow.values(goal) != tuple(values):  # where one value ends and the next begins is not certain
+    if exact or flow.values(goal) != tuple(values):  # the boundary between two values is ambiguous
         flow = flow.model_copy(update={"only": digest(goal, flow.goal)})
     if flow.values(goal) != tuple(values):
         raise NotCacheable("The values in its goal can't be told apart.")
@@ -200,12 +200,12 @@ def _worked(step: Mapping[str, Any]) -> Action | None:
 
 
 def _parameters(goal: str, done: Sequence[tuple[Action, Mapping[str, Any]]]) -> tuple[list[str], bool]:
-    """Return the values that are parameters, and whether the flow is for this very goal only."""
+    """Return the values that become parameters, and whether the flow is valid for this exact goal only."""
     shown = []
     for action, step in done:
         roles = {one["id"]: one["role"] for one in step["observation"]["elements"]}
         if action.name == "click" and roles.get(getattr(action, "id", None)) in ("button", "checkbox", "radio", "tab"):
-            continue  # a command, not a value
+            continue  # a command rather than a value
         shown.append((action, step["observation"]["elements"]))
     texts = [text for text in texts_of_goal(goal, shown) if not goal.startswith(text) and "<" not in text]
     files = [name for action, _ in done if action.name == "upload" for name in action.files]  # type: ignore[union-attr]
@@ -217,7 +217,7 @@ def _parameters(goal: str, done: Sequence[tuple[Action, Mapping[str, Any]]]) -> 
             left = re.sub(bounded(text), "\0", left)
             values.append(text)
         else:
-            nested = True  # it is a part of another value, which another goal needn't share
+            nested = True  # part of another value, perhaps only in this goal
     return values, nested
 
 
@@ -227,7 +227,7 @@ def _only_values_are_masked(goal: str, done: Sequence[tuple[Action, Mapping[str,
 
 
 class _Replacing:
-    """Puts parameters in the place of values."""
+    """Replaces values by their parameters in texts."""
 
     def __init__(self, values: Sequence[str]) -> None:
         self._places = {value: f"<param:{number}>" for number, value in enumerate(values)}
@@ -238,7 +238,7 @@ class _Replacing:
         return self._pattern.sub(lambda match: self._places[match[0]], text) if self._pattern else text
 
     def data(self, value: Any) -> Any:
-        """The same in plain data, with what is personal in it masked."""
+        """Return plain data with values replaced by parameters and private texts masked."""
         if isinstance(value, str):
             return masked(self(value))
         if isinstance(value, Mapping):
@@ -257,10 +257,10 @@ def _step(
     put: _Replacing,
     waited: float,
 ) -> tuple[FlowStep, bool]:
-    """Describe an action, and say whether it types something that the goal doesn't say.
+    """Return the flow step of an action, and whether the action uses a text that is not in the goal.
 
     Raises:
-        _Weak: it can't be done again.
+        _Weak: the action can't be repeated.
     """
     data = action.to_dict()
     if data["action"] in ("message", "ask_user", "infeasible"):
@@ -284,7 +284,7 @@ def _step(
 
 
 def _put_away(step: Mapping[str, Any]) -> bool:
-    """Whether a flow's dialog was put away by the cache."""
+    """Whether the step is a dismissal of an overlay by the cache."""
     return any(role.get("away") for role in (step["decision"] or {}).get("roles", ()))
 
 
@@ -303,7 +303,7 @@ def _target(element: Any, seen: Observation) -> Target:
 def _check_texts(
     data: Mapping[str, Any], targets: Mapping[str, Target], after: Mapping[str, Any], goal: str, read: str
 ) -> bool:
-    """Refuse texts that are of that day only, or a secret; return whether one is not from the goal.
+    """Return whether a text of the action is not from the goal; refuse secrets and texts read from pages.
 
     Raises:
         _Weak: the action types, chooses or answers such a text.
@@ -314,7 +314,7 @@ def _check_texts(
         for text in [given] if isinstance(given, str) else given:
             if not text.strip() or PLACEHOLDER.fullmatch(text):
                 continue
-            if key == "answer":  # also where the goal has its words: "Is it in stock? Answer yes or no."
+            if key == "answer":  # even if the goal contains it: "Is it in stock? Answer yes or no."
                 raise _Weak("its text was read from a page")
             if re.search(bounded(text), goal):
                 continue
@@ -329,7 +329,7 @@ def _check_texts(
 
 
 def _hidden(targets: Mapping[str, Target], after: Mapping[str, Any]) -> bool:
-    """Whether what is typed there is shown as dots."""
+    """Whether the page hides the typed text, as in a password field."""
     target = targets.get("id")
     if target is None:
         return True

@@ -1,7 +1,7 @@
-"""What lies over a page and is no part of a flow: how it is recognized, and how it is put away without agreeing to it.
+"""Overlays that are not part of a flow: how they are detected, and dismissed without consenting to anything.
 
-Only words of English are known, and what put the same dialog away when the flow was learned. Other dialogs are left to
-the agent.
+Only English button names are recognized, and the button that dismissed the same dialog in the recorded episode. Other
+dialogs are left to the agent.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _AWAY = re.compile(
     r"(only )?(strictly )?(necessary|essential|required)( ones| cookies)?( only)?|[x×✕✖])\W*(this|it|dialog)?\W*"
 )
 ALIKE = 0.6
-"""How much a button has to be called what put its dialog away before: of three words, one may be new."""
+"""Minimum similarity of a button's name to the recorded dismiss button: one of three words may be new."""
 
 _AGREED = re.compile(r"(?i)\W*(i )?(accept|agree|allow|ok|okay|understood|continue)\b.{0,30}")
 
 
 def is_overlay(action: Action, seen: Observation, following: Action | None) -> bool:
-    """Whether an action only put something away that lay over what came next."""
+    """Whether an action only dismissed an overlay that covered the next action's element."""
     id = getattr(action, "id", None)
     element = next((one for one in seen["elements"] if one["id"] == id), None)
     if action.name != "click" or element is None or id not in dialogs(seen["dom"]):
@@ -38,7 +38,7 @@ def is_overlay(action: Action, seen: Observation, following: Action | None) -> b
 
 
 def way_of(action: Action, seen: Observation) -> dict[str, str]:
-    """Return the line of the dialog that an action put away, and the name of its button; none if that agreed to it."""
+    """Return the dialog's outline line and the name of the button that dismissed it; empty if the button consents."""
     id = getattr(action, "id", None)
     line = dialogs(seen["dom"]).get(id, "") if isinstance(id, int) else ""
     name = next((one["name"] for one in seen["elements"] if one["id"] == id), "")
@@ -48,13 +48,13 @@ def way_of(action: Action, seen: Observation) -> dict[str, str]:
 def way_out(
     seen: Observation, *, known: Collection[str], dialogs_known: Collection[str], away: Mapping[str, str]
 ) -> Element | None:
-    """Return the only button that puts a dialog away which the flow doesn't know; None if there is none.
+    """Return the only button that dismisses a dialog unknown to the flow; None unless there is exactly one.
 
     Args:
         seen: the page.
-        known: fingerprints of the elements that the flow knows on it.
+        known: fingerprints of the elements on the flow's page.
         dialogs_known: lines of the dialogs that belong to the flow.
-        away: what put a dialog away when the flow was learned (`way_of`).
+        away: buttons that dismissed dialogs in the recorded episode (`way_of`).
     """
     inside = dialogs(seen["dom"])
     found = [

@@ -1,6 +1,6 @@
-"""Where an element stands on its page: its landmarks, its heading, and what is around it. Pure, from the outline.
+"""An element's place on its page: landmarks, heading and surrounding texts, computed from the outline alone.
 
-Ids, classes, coordinates and the tags around an element are no part of it, so a new layout changes nothing.
+Ids, classes, coordinates and tags are ignored, so that a new layout changes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LANDMARKS = (
 DIALOGS = ("dialog", "alertdialog")
 
 MOST = 12
-"""Lines around an element that count, the nearest ones."""
+"""Maximum number of surrounding lines that are compared, the nearest first."""
 
 _HEADING = re.compile(r'heading "(.*)" level=\d+')
 _CONTAINER = re.compile(r'([a-z]+)(?: "(.*)")?(?: .*)?')
@@ -27,19 +27,19 @@ _WORD = re.compile(r"\w+")
 
 
 class Place(BaseModel):
-    """Where an element stands."""
+    """The place of an element on its page."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     landmarks: tuple[str, ...] = ()
-    """Roles of those around it, the outermost first."""
+    """Roles of the landmarks around the element, outermost first."""
     heading: str = ""
-    """The nearest one before it, in the same landmark or around it."""
+    """The nearest heading before the element, in the same landmark or in one around it."""
     around: tuple[str, ...] = ()
-    """What else is in its container: `role name` of elements, and texts."""
+    """Other content of the element's container: `role name` of elements, and texts."""
 
     def likeness(self, other: Place) -> float:
-        """Return from 0 to 1 how much another place is like this one."""
+        """Return the similarity of two places, from 0 to 1."""
         return (
             0.35 * self._landmarks(other)
             + 0.25 * (alike(self.heading, other.heading) >= 0.5)
@@ -47,7 +47,7 @@ class Place(BaseModel):
         )
 
     def company(self, other: Place) -> float:
-        """Return from 0 to 1 how much of what is around is the same; 1 where nothing was around."""
+        """Return the share of common surroundings, from 0 to 1; 1 if the place has no surroundings."""
         if not self.around:
             return 1.0
         return _shared(self.around, other.around)
@@ -74,7 +74,7 @@ def places(dom: str) -> dict[int, Place]:
 
 
 def dialogs(dom: str) -> dict[int, str]:
-    """Return, for each element in a dialog, the dialog's line."""
+    """Return the outline line of the enclosing dialog for each element in a dialog, by element id."""
     lines = parse_outline(dom)
     parents = _parents(lines)
     found = {}
@@ -89,7 +89,7 @@ def dialogs(dom: str) -> dict[int, str]:
 
 
 def alike(one: str, other: str) -> float:
-    """Return from 0 to 1 how much two names say the same. Case and punctuation say nothing."""
+    """Return the similarity of two names, from 0 to 1, regardless of case and punctuation."""
     ours, others = _WORD.findall(one.casefold()), _WORD.findall(other.casefold())
     if not ours or not others:
         return float(one.strip() == other.strip())
@@ -103,7 +103,7 @@ def alike(one: str, other: str) -> float:
 
 
 def words(name: str) -> set[str]:
-    """Return the words of a name, in small letters."""
+    """Return the words of a name in lower case."""
     return set(_WORD.findall(name.casefold()))
 
 
@@ -142,7 +142,7 @@ def _heading(lines: Sequence[OutlineLine], landmarks: Sequence[tuple[str, ...]],
 
 
 def _said(line: OutlineLine) -> str:
-    """What a line says on its own; nothing for a container."""
+    """Return the text of an outline line; empty for a container."""
     if line.id is not None:
         element = line.element
         return f"{element.role} {element.name}".strip() if element else ""
@@ -155,7 +155,7 @@ def _said(line: OutlineLine) -> str:
 def _around(
     lines: Sequence[OutlineLine], parents: Sequence[int | None], said: Sequence[str], number: int
 ) -> tuple[str, ...]:
-    """What the nearest container holds that holds more than the element."""
+    """Return the other texts of the nearest container that contains more than the element."""
     above: int | None = number
     while above is not None:
         above = parents[above]
@@ -175,7 +175,7 @@ def _below(lines: Sequence[OutlineLine], above: int | None) -> range:
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> float:
-    """The share of lines that say the same, in any order, among all that either has."""
+    """Return the share of similar lines among all lines of both sequences, regardless of order."""
     left = list(other)
     both = 0
     for text in one:

@@ -1,4 +1,4 @@
-"""Flows on disk: a folder with a file for each. Only what was judged solved comes in, and what fails goes out."""
+"""A folder of flows, one file each. Only solved episodes are added, and flows that fail are removed."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from selfsurf.browser_env.record.verdict import verdict_of
 from selfsurf.browser_env.text import first_line
 
 SAME_PAGE = 0.3
-"""The least share of elements that two pages have in common, by role and name, to count as the same one."""
+"""Minimum share of elements (role and name) that two pages have in common to count as the same page."""
 
 
 class CacheError(ValueError):
-    """A folder is no cache, or a flow in it is damaged."""
+    """A folder is not a cache, or contains a damaged flow."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What became of an episode."""
+    """The effect of an episode on the cache."""
 
     flow: Flow | None
-    """The one that was kept."""
+    """The flow that was stored; None for none."""
     dropped: tuple[str, ...] = ()
-    """Ids of the flows that it replaced, or that have failed."""
+    """Ids of the flows that were replaced or have failed."""
     why: str = ""
-    """Why nothing was kept; or why the flow ends before the episode did."""
+    """Why no flow was stored, or why the flow ends before the episode did; empty for a complete flow."""
 
 
 class Cache:
     """The flows of a folder, read once.
 
     Args:
-        folder: made when the first flow is kept.
+        folder: folder of the flows; created when the first flow is stored.
 
     Raises:
-        CacheError: it is not a folder, or a file in it is not a flow.
+        CacheError: `folder` is not a folder, or a file in it is not a flow.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -58,7 +58,7 @@ class Cache:
         return sorted(self._flows.values(), key=lambda flow: -flow.learned)
 
     def look_up(self, goal: str, observation: Observation) -> tuple[Flow, tuple[str, ...]] | None:
-        """Return the flow for a goal on the page at hand, with the values of its parameters; None if there is none."""
+        """Return the best flow for a goal on the current page, with its parameters' values; None for none."""
         page, best = set(fingerprints(observation["elements"])), None
         for flow in self.flows():
             if origin(observation["url"]) != flow.site:
@@ -74,12 +74,12 @@ class Cache:
         return best and best[1:]
 
     def keep(self, episode: Episode) -> Kept:
-        """Keep a solved episode's flow in the place of the one for the same; drop the flow that a failed one played.
+        """Store a solved episode's flow, replacing the flow for the same goal; drop a flow whose replay failed.
 
-        An episode that nobody has judged changes nothing.
+        An episode without a verdict changes nothing.
 
         Raises:
-            EpisodeError: it can't be read.
+            EpisodeError: the episode can't be read.
         """
         verdict, played = verdict_of(episode), played_flow(episode)
         if verdict is None:
@@ -110,13 +110,13 @@ class Cache:
 
 
 def shared(one: Collection[str], other: Collection[str]) -> float:
-    """Return the share of elements that two pages have in common, by their fingerprints."""
+    """Return the share of elements that two pages have in common, by fingerprint."""
     ones, others = set(one), set(other)
     return len(ones & others) / len(ones | others) if ones or others else 1.0
 
 
 def played_flow(episode: Episode) -> str:
-    """Return the id of the flow that an episode played, or began; empty if none."""
+    """Return the id of the flow that an episode replayed, at least in part; empty for none."""
     for step in episode.steps():
         for role in (step["decision"] or {}).get("roles", ()):
             if role.get("role") == "cache" and "flow" in role:
@@ -129,7 +129,7 @@ def _cached(step: dict[str, Any]) -> bool:
 
 
 def _begins(flow: Flow, values: tuple[str, ...], observation: Observation) -> bool:
-    """Whether what the flow begins with is on the page."""
+    """Whether the elements of the flow's first action are on the page."""
     first = flow.steps[0]
     given = [Target.model_validate(filled(one.model_dump(), values)) for one in first.targets.values()]
     return bool(given) and all(find(one, observation, known=first.page).element for one in given)

@@ -1,8 +1,8 @@
-"""Finds the element of a cached action on a page that may have changed, or refuses. Pure: it compares descriptions.
+"""Finds the element of a cached action on a page that may have changed, by comparing descriptions only.
 
-An element is found by role and name, and told from others like it by its place (`place`). One that was only renamed is
-found where it stood, if nothing else has nearly its name. In doubt none is: a wrong click costs more than a model's
-call.
+An element is found by role and name, and distinguished from others by its place (`place`). A renamed element is found
+in its old place if no other element has a similar name. An ambiguous match is refused: a wrong click costs more than a
+model's call.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from selfsurf.agents.cached.place import Place, alike, places, words
 from selfsurf.browser_env.observation import Element, Observation
 
 LIKELY = 0.5
-"""Likeness of its place from which on the only element of a role and a name is the recorded one."""
+"""Minimum similarity of place for an element of the recorded role and name."""
 
 COMPANY = 0.5
-"""The least share of what stood around it that still does."""
+"""Minimum share of the recorded surroundings that must remain."""
 
 MARGIN = 0.2
-"""How much liker its place must be than that of any other of the same role and name."""
+"""Minimum lead in similarity over the second-best candidate."""
 
 RENAMED = 0.7
-"""Likeness of its place from which on an element with nearly the recorded name can be the recorded one."""
+"""Minimum similarity of place for an element whose name is only similar to the recorded name."""
 
 CHANGED = frozenset({
     "all", "also", "always", "any", "both", "copy", "don", "draft", "every", "everyone", "later", "never", "no", "not",
     "off", "other", "others", "permanently", "test", "un", "without",
 })  # fmt: skip
-"""Words that make another thing of a name."""
+"""Words whose addition or removal changes the meaning of a name."""
 
 _FAMILIES = (
     frozenset({"textbox", "searchbox", "spinbutton"}), frozenset({"combobox", "listbox"}),
@@ -42,34 +42,34 @@ _FAMILIES = (
 
 
 class Target(BaseModel):
-    """What is known of an element that an action was done to."""
+    """The description of the element that a recorded action refers to."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     role: str
     name: str
-    """With parameters of the goal in it as `<param:1>`."""
+    """Name of the element, with parameters of the goal as `<param:0>`."""
     place: Place
     frame: str = ""
-    """Address of its frame, without query; empty for the top one."""
+    """Address of the element's frame, without query; empty for the top frame."""
     checked: bool | None = None
-    """Whether it was, before the action; None for what can't be."""
+    """Whether the element was checked before the action; None if it can't be checked."""
     alike: int = 1
-    """How many elements of the page had its role and name."""
+    """Number of elements on the page with this role and name."""
 
 
 class Found(NamedTuple):
-    """What a search has found."""
+    """The result of a search for an element."""
 
     element: Element | None
     healed: bool = False
-    """Whether anything about it has changed."""
+    """Whether the element differs from its description."""
     why: str = ""
-    """Why it was refused."""
+    """Why no element was found; empty otherwise."""
 
 
 def target_of(element: Element, observation: Observation) -> Target:
-    """Describe an element of a page."""
+    """Return the description of an element on a page."""
     return Target(
         role=element["role"], name=element["name"],
         place=places(observation["dom"]).get(element["id"], Place()),
@@ -79,19 +79,18 @@ def target_of(element: Element, observation: Observation) -> Target:
 
 
 def find(target: Target, observation: Observation, *, known: Collection[str], given: bool = False) -> Found:
-    """Find an element, or say why none is.
+    """Find an element by its description, or return why none was found.
 
     Args:
-        target: what it was, with the values of this goal in it.
+        target: the description, with the current goal's values.
         observation: the page.
-        known: the fingerprints of the elements of the page that it was recorded on. One of these with another name is
-            another element.
-        given: its name comes from the goal: then it has this name and no other.
+        known: fingerprints of the elements on the recorded page; these can't be the element under a new name.
+        given: whether the name contains a value of the goal, and therefore must match exactly.
     """
     spots = places(observation["dom"])
     there = [one for one in observation["elements"] if bare(one["frame"]) == target.frame and one["id"] in spots]
     same = [one for one in there if one["role"] == target.role and one["name"].strip() == target.name.strip()]
-    if not same:  # a link may have become a button, or a name be written otherwise
+    if not same:  # a link may have become a button, or a name changed its case
         near = [one for one in there if _related(one["role"], target.role) and alike(one["name"], target.name) == 1]
         same = [one for one in near if _stands(target.place, spots[one["id"]])]
     if not same:
@@ -109,7 +108,7 @@ def find(target: Target, observation: Observation, *, known: Collection[str], gi
 
 
 def _stands(place: Place, now: Place) -> bool:
-    """Whether an element of the right name stands where it did, as far as can be told."""
+    """Whether a place is similar enough to the recorded place."""
     return place.likeness(now) >= LIKELY and place.company(now) >= COMPANY
 
 
@@ -119,7 +118,7 @@ def fingerprint(element: Element) -> str:
 
 
 def fingerprints(elements: Iterable[Element]) -> tuple[str, ...]:
-    """Return those of a page's elements, each once."""
+    """Return the distinct fingerprints of a page's elements."""
     return tuple(sorted({fingerprint(one) for one in elements}))
 
 
@@ -134,7 +133,7 @@ def bare(url: str) -> str:
 
 
 def origin(url: str) -> str:
-    """Return an address's scheme and host; of one without a host only the scheme."""
+    """Return the scheme and host of an address; only the scheme of an address without a host."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}" if parts.netloc else f"{parts.scheme}:"
 
@@ -165,7 +164,7 @@ def _renamed(
 
 
 def _another(name: str, now: str) -> bool:
-    """Whether a name says something else by a word or two more or less."""
+    """Whether two names differ in meaning: by more than two words, a number, or a word of `CHANGED`."""
     differ = words(name) ^ words(now)
     return len(differ) > 2 or bool(differ & CHANGED) or any(any(char.isdigit() for char in word) for word in differ)
 

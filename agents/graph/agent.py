@@ -1,4 +1,4 @@
-"""The agent of a graph: one run of it for each episode, with one call of the model for all that plan at a time."""
+"""The graph agent: one graph run per episode, with one model call for all runs that are planning."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from selfsurf.browser_env import Action, Observation
 from selfsurf.browser_env.observe.outlines import Outlines
 
 GUARDS = ("vanished", "empty_text", "submit", "answer")
-"""Those of the planner, unless others are given: loops are the graph's to break."""
+"""Default guards of the planner. The guards against loops are left out, because the graph breaks loops itself."""
 
 
 class GraphAgent(DecidingAgent):
-    """Plays episodes by a graph of nodes.
+    """An agent that plays each episode by a graph of nodes.
 
     Args:
-        agent: plans.
-        confirm: who allows risky actions: `auto`, nobody has to; `user`, the user is asked, once. Where the
-            environment asks (`Safety(confirm=)`, `--confirm`), it does in either case.
-        scan: scan a long page that shows nothing of what the goal names; once more, if that finds nothing of it.
-        budget_steps: most actions; the environment's own step limit ends an episode, too.
-        budget_tokens: most tokens of prompts and replies together.
-        budget_seconds: most seconds in agent and environment; people's time is not counted.
-        budget_dollars: most dollars, where the policy knows prices.
+        agent: the planner.
+        confirm: who confirms risky actions: `auto` for nobody, `user` for the user, once per action. Confirmations
+            required by the environment (`Safety(confirm=)`, `--confirm`) apply in either case.
+        scan: scan a long page whose visible part mentions nothing from the goal; a scan without a hit is repeated once.
+        budget_steps: maximum number of actions; the environment's own step limit ends an episode, too.
+        budget_tokens: maximum number of tokens of prompts and replies together.
+        budget_seconds: maximum number of seconds in agent and environment, excluding people's time.
+        budget_dollars: maximum cost in US dollars; requires a policy with prices.
 
     Raises:
         ImportError: LangGraph is not installed.
-        ValueError: the options don't go together.
+        ValueError: the options conflict.
     """
 
     def __init__(
@@ -72,21 +72,21 @@ class GraphAgent(DecidingAgent):
 
     @classmethod
     def defaults(cls, policy: Any, *, trained: bool = False) -> dict[str, Any]:
-        """Return the options of its agent unless others are given, around a policy of this class.
+        """Return the default options of the planner, an `LLMAgent` around a policy of the given class.
 
-        One with a `trained` adapter replies as it has learned to.
+        A policy with a `trained` adapter keeps the reply format of its training.
         """
         tools = "tools" in inspect.signature(policy).parameters and not trained
         return {"guards": list(GUARDS), **({"tools": "kinds"} if tools else {})}
 
     @property
     def policy(self) -> Policy:
-        """The planner's."""
+        """The planner's policy."""
         return self.agent.policy
 
     @property
     def vision(self) -> str:
-        """What is shown of the screenshot."""
+        """The planner's `vision` option."""
         return self.agent.vision
 
     def state(self, slot: int = 0) -> GraphState | None:
@@ -94,7 +94,7 @@ class GraphAgent(DecidingAgent):
         return self._runs[slot].state if slot in self._runs else None
 
     def reseed(self, seed: int | None) -> None:
-        """As `LLMAgent.reseed`."""
+        """Restart the planner's random stream."""
         self.agent.reseed(seed)
 
     def reset(
@@ -107,15 +107,15 @@ class GraphAgent(DecidingAgent):
         folder: Path | None = None,
         queries: bool = False,
     ) -> None:
-        """Begin a new episode, or go on with one whose process was killed: then its state is in `folder`.
+        """Begin a new episode, or resume one whose process was killed from its state in `folder`.
 
         Args:
-            goal: as `LLMAgent.reset`, like the next three.
-            slot: whose episode it is.
-            open_ended: no task judges it.
-            files: the names of those that may be uploaded.
-            folder: of the episode's record; None: nothing is written.
-            queries: somebody answers what it asks of the environment (`agents.agent.Query`).
+            goal: the goal; empty: `obs["goal"]`.
+            slot: slot of the episode.
+            open_ended: whether no task judges the episode.
+            files: names of the files that may be uploaded.
+            folder: folder of the episode's record; None: nothing is written.
+            queries: whether queries to the environment are answered (`agents.agent.Query`).
         """
         self.agent.reset(goal, slot, open_ended=open_ended, files=files)
         live = Live(
@@ -133,9 +133,9 @@ class GraphAgent(DecidingAgent):
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> list[Decision | BaseException]:
-        """Let the graphs of several episodes go on to what they want done next. As `LLMAgent.decide_each`.
+        """Run the graphs of several episodes until each requests an action, makes a query or ends.
 
-        A model's server that could not be asked is a `PolicyError`.
+        A failed episode gets its error instead of a decision: a `PolicyError` if the model's server could not be asked.
         """
         slots = list(range(len(observations))) if slots is None else list(slots)
         runs = []
@@ -157,7 +157,7 @@ class GraphAgent(DecidingAgent):
         return [failed[row] if row in failed else _next(run) for row, run in enumerate(runs)]
 
     def _plan(self, runs: Sequence[GraphRun], slots: Sequence[int], **options: Any) -> list[BaseException | None]:
-        """Have the model choose for all that plan; return what else than its server has failed in which."""
+        """Have the model plan for all runs; return each run's error, or None. The run itself handles `PolicyError`."""
         for run, slot in zip(runs, slots, strict=True):
             if run.undone:
                 self.agent.take_back(slot)
@@ -179,7 +179,7 @@ class GraphAgent(DecidingAgent):
     def _plan_of(self, run: GraphRun, decision: Decision) -> dict[str, Any]:
         completion, earlier = decision.completion, run.decision
         usage = completion.spent
-        if earlier is not None:  # a reply that came to nothing
+        if earlier is not None:  # the earlier reply held no valid action
             completion = replace(completion, usage=summed(earlier.completion.spent, usage))
         run.decision = replace(decision, completion=completion)
         cost = {"tokens": usage.prompt_tokens + usage.completion_tokens, "dollars": usage.cost or 0.0}
@@ -189,22 +189,22 @@ class GraphAgent(DecidingAgent):
         return {"action": decision.action.to_dict(), "intent": intent[:400], **cost}
 
     def told(self, answer: dict[str, Any], slot: int = 0) -> None:
-        """Take the answer to the query of the last decision."""
+        """Pass the answer to the last decision's query to the run."""
         self._runs[slot].told(answer)
 
     def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
-        """Note an action that somebody else took, or another process; as `LLMAgent.follow`."""
+        """Record an action that was executed by a person or another process, so that the agent continues after it."""
         if slot not in self._runs:
             self.reset(slot=slot)
         self._runs[slot].followed += 1
         return self.agent.follow(obs, action, slot)
 
     def why_ended(self, outcome: str, detail: str = "", slot: int = 0) -> TerminalReason | None:
-        """Take the end of an episode, and return why it ended; None where that is not the agent's doing."""
+        """Finish the run of an ended episode and return its terminal reason; None if the agent isn't the cause."""
         return self._runs[slot].end(outcome, detail) if slot in self._runs else None
 
     def ended(self, slot: int = 0, *, reached: bool) -> None:
-        """As `LLMAgent.ended`."""
+        """Pass the episode's end to the planner."""
         self.agent.ended(slot, reached=reached)
 
     def _close(self, slot: int) -> None:

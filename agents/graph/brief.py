@@ -1,4 +1,4 @@
-"""What the planner is told of the run beside goal and page: stage, intents, candidates, tabs and events, advice."""
+"""The planner's briefing, in addition to goal and page: stage, intents, candidate elements, tabs and events, advice."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ STAGES = {
 }
 
 INTENTS, EVENTS, FOUND = 6, 4, 12
-"""How many of the last are told."""
+"""Maximum numbers of intents, of events and of scan results in a briefing."""
 
 
 def brief(state: GraphState, obs: Observation, *, short: bool = False) -> str:
-    """Return what the planner is told. Element ids in it are those of `obs`.
+    """Return the planner's briefing on the page `obs`.
 
     Args:
-        state: of the run.
+        state: the run's state.
         obs: the page.
-        short: for a small model, which too many words lead astray: what went wrong only.
+        short: return only the advice, for small models, which long prompts mislead.
     """
     advice = " ".join(state["advice"])
     if short:
@@ -36,7 +36,8 @@ def brief(state: GraphState, obs: Observation, *, short: bool = False) -> str:
     if best := candidates(state["goal"], obs):
         named = ", ".join(f"[{one['id']}] {label(one)}" for one in best)
         parts.append(f"Elements that the goal may mean: {named}.")
-    earlier = [one for one in state["context_events"] if one not in obs["events"]]  # the prompt has those of now
+    # the prompt already contains the current events
+    earlier = [one for one in state["context_events"] if one not in obs["events"]]
     if events := [*state["tab_events"][-EVENTS:], *earlier[-EVENTS:]]:
         parts.append("Of late: " + "; ".join(map(_short, events)) + ".")
     if state["found"]:

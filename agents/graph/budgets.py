@@ -1,4 +1,4 @@
-"""What a run may cost: steps, tokens, seconds, dollars. Pure functions."""
+"""Budgets of a run: steps, tokens, seconds, dollars. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Budgets:
-    """The most that a run may take; None is without limit. The environment's own step limit ends it, too."""
+    """Limits of a run; None is unlimited. The environment's own step limit applies, too."""
 
     steps: int | None = None
-    """Actions of the environment."""
+    """Maximum number of actions."""
     tokens: int | None = None
-    """Of prompts and replies together, of all calls of the model."""
+    """Maximum number of tokens of prompts and replies together, over all calls of the model."""
     seconds: float | None = None
-    """In the agent and the environment, people's time left out."""
+    """Maximum number of seconds in agent and environment, excluding people's time."""
     dollars: float | None = None
-    """Where the policy knows prices."""
+    """Maximum cost in US dollars; requires a policy with prices."""
 
 
 def exhausted(budgets: Budgets, step: int, spent: Mapping[str, float]) -> str:
-    """Return which budget is used up, in words; empty if none is."""
+    """Describe the first exhausted budget in words; empty if none is exhausted."""
     used = {"steps": float(step), **spent}
     for name in ("steps", "tokens", "seconds", "dollars"):
         limit = getattr(budgets, name)
@@ -32,5 +32,5 @@ def exhausted(budgets: Budgets, step: int, spent: Mapping[str, float]) -> str:
 
 
 def added(spent: Mapping[str, float], **more: float) -> dict[str, float]:
-    """Return what was spent with more added."""
+    """Return the amounts spent plus further amounts."""
     return {**spent, **{name: spent.get(name, 0.0) + value for name, value in more.items()}}

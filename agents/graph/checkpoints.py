@@ -1,4 +1,4 @@
-"""Where a run's state is kept between nodes: SQLite, in memory or in the folder of a run that outlives its process."""
+"""Storage of a run's state between nodes: SQLite, in memory, or in the episode's folder to survive the process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 THREAD = "episode"
-"""LangGraph's name of the run in its database, which holds one."""
+"""LangGraph's thread id of the run; each database contains one run."""
 
 FILE = "graph.sqlite"
 
@@ -16,7 +16,7 @@ class Checkpoints:
     """The checkpoints of one run; only the latest is kept.
 
     Args:
-        folder: where they outlive the process, for its user's eyes; None keeps them in memory.
+        folder: folder of the database file; None keeps the database in memory.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -24,12 +24,12 @@ class Checkpoints:
         from langgraph.checkpoint.sqlite import SqliteSaver
 
         self.path = None if folder is None else folder / FILE
-        # A run may be decided in another thread than the last time, never in two at once.
+        # Consecutive decisions of a run may come from different threads, but never concurrently.
         self._connection = sqlite3.connect(self.path or ":memory:", check_same_thread=False)
         self.saver: Any = SqliteSaver(self._connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
 
     def prune(self) -> None:
-        """Drop all but the latest."""
+        """Delete all checkpoints but the latest."""
         latest = "(SELECT MAX(checkpoint_id) FROM checkpoints WHERE thread_id = ?)"
         for table in ("checkpoints", "writes"):
             self._connection.execute(
@@ -39,10 +39,10 @@ class Checkpoints:
 
     @property
     def count(self) -> int:
-        """How many are kept."""
+        """Number of stored checkpoints."""
         (number,) = self._connection.execute("SELECT COUNT(*) FROM checkpoints").fetchone()
         return int(number)
 
     def close(self) -> None:
-        """Close the database; twice is safe."""
+        """Close the database; may be called twice."""
         self._connection.close()

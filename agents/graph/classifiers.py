@@ -1,4 +1,4 @@
-"""What kind of goal, task and page it is, by their words: hints for the planner and for scoring, never verdicts."""
+"""Keyword classifiers of goals, tasks and pages: hints for the planner and for scoring, never verdicts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _STOP = frozenset(
 
 
 def goal_kind(goal: str) -> str:
-    """Return `answer` (something is to be said), `commit` (an effect that binds), `form`, `find`, or `act`."""
+    """Return the kind of goal: `answer` (a question), `commit` (a binding effect), `form`, `find`, or `act`."""
     for kind, pattern in (("answer", _QUESTION), ("commit", _RISKY), ("form", _FORM), ("find", _FIND)):
         if pattern.search(goal):
             return kind
@@ -73,12 +73,12 @@ def goal_kind(goal: str) -> str:
 
 
 def task_kind(goal: str, open_ended: bool) -> str:
-    """Return `judged` (a task judges it), `open` (nobody does), or `none` (there is no goal)."""
+    """Return `judged` (by a task), `open` (judged by nobody), or `none` (no goal)."""
     return "none" if not goal.strip() else "open" if open_ended else "judged"
 
 
 def page_kind(obs: Observation) -> str:
-    """Return `blank`, `error`, `login`, `dialog`, `form`, `listing`, or `article`."""
+    """Return the kind of page: `blank`, `error`, `login`, `dialog`, `form`, `listing`, or `article`."""
     elements, text = obs["elements"], obs["page_text"]
     if obs["url"] in _BLANK and not text.strip():
         return "blank"
@@ -103,24 +103,24 @@ def _states(elements: Sequence[Element]) -> set[str]:
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words that say something, in lower case."""
+    """Return the words of a text in lower case, without stop words."""
     return frozenset(re.findall(r"[^\W_]{2,}|\d", text.lower())) - _STOP
 
 
 def covered(goal: str, obs: Observation) -> float:
-    """Return which part of the goal's words the page shows, from 0 to 1."""
+    """Return the share of the goal's words that the page shows, from 0 to 1."""
     wanted = words(goal)
     shown = words(f"{obs['title']} {obs['page_text']} {' '.join(element['name'] for element in obs['elements'])}")
     return len(wanted & shown) / len(wanted) if wanted else 0.0
 
 
 def says_success(obs: Observation) -> bool:
-    """Whether the page says that something was done."""
+    """Whether the page's text reports a success, such as "thank you" or "has been sent"."""
     return bool(_SUCCESS.search(obs["page_text"]))
 
 
 def candidates(goal: str, obs: Observation, most: int = 6) -> list[Element]:
-    """Return the elements whose names share most words with the goal, the best first; those that share none are out."""
+    """Return the elements whose names share words with the goal, those with the most shared words first."""
     wanted = words(goal)
     scored = [(len(wanted & words(element["name"])), element) for element in obs["elements"]]
     best = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
@@ -128,18 +128,18 @@ def candidates(goal: str, obs: Observation, most: int = 6) -> list[Element]:
 
 
 def named(goal: str) -> set[str]:
-    """Return the words of a goal that may be names: those that begin with a capital, but not because of their place."""
+    """Return the words of a goal that may be names: capitalized words after the first character."""
     return {word.lower() for word in re.findall(r"\b[A-Z][^\W_]+", goal[1:])} - _STOP
 
 
 def is_sparse(goal: str, obs: Observation) -> bool:
-    """Whether a page that may go on below shows nothing of what the goal names."""
+    """Whether the visible part of a page with several elements mentions none of the goal's names."""
     names = named(goal)
     return bool(names) and len(obs["elements"]) >= _LISTED and not names & words(obs["page_text"])
 
 
 def naming_first(goal: str, lines: Sequence[str]) -> tuple[list[str], int]:
-    """Return lines with those first that have most of what the goal names, and how many have some of it."""
+    """Return lines, those with most of the goal's names first, and the number of lines with any of the names."""
     names = named(goal)
     shared = {line: len(names & words(line)) for line in lines}
     return sorted(lines, key=lambda line: -shared[line]), sum(shared[line] > 0 for line in lines)

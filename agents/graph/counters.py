@@ -1,44 +1,44 @@
-"""Counters of a run, by name, and when one has reached its limit. Pure functions."""
+"""Named event counters of a run, and their limits. Pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 LIMITS: dict[str, int] = {
-    "planner": 3,  # replies in a row that hold no action
-    "policy": 1,  # failures of the model's server, which the policy itself has tried again
-    "disallowed": 3,  # actions in a row that may not be carried out
-    "execute": 6,  # actions in a row that failed
-    "timeout": 3,  # of those, that took too long
-    "mitigations": 3,  # loops that were broken
-    "no_progress": 4,  # steps in a row without progress, before the user is asked
-    "questions": 2,  # questions to the user because nothing goes on
+    "planner": 3,  # consecutive replies without an action
+    "policy": 1,  # failures of the model's server after the policy's own retries
+    "disallowed": 3,  # consecutive actions that were not permitted
+    "execute": 6,  # consecutive actions that failed
+    "timeout": 3,  # consecutive actions that timed out
+    "mitigations": 3,  # broken loops
+    "no_progress": 4,  # consecutive steps without progress; then the user is asked
+    "questions": 2,  # questions to the user for lack of progress
 }
-"""How often each ends the run, or has the user asked."""
+"""Count at which each counter ends the run or leads to a question to the user."""
 
 
 def count(counters: Mapping[str, int], name: str) -> dict[str, int]:
-    """Return the counters with one of them one higher."""
+    """Return the counters with the named counter incremented."""
     return {**counters, name: counters.get(name, 0) + 1}
 
 
 def without(counters: Mapping[str, int], *names: str) -> dict[str, int]:
-    """Return the counters with these at zero."""
+    """Return the counters with the named counters reset to zero."""
     return {name: value for name, value in counters.items() if name not in names}
 
 
 def exceeded(counters: Mapping[str, int], name: str) -> bool:
-    """Whether something has happened too often."""
+    """Whether a counter has reached its limit."""
     return counters.get(name, 0) >= LIMITS[name]
 
 
 LOOP = 3
-"""How often the same action on the same page makes a loop."""
+"""Number of occurrences of the same action on the same page that make a loop."""
 
 WINDOW = 12
-"""Among how many of the last actions it is looked for: loops of up to four actions are found."""
+"""Number of recent actions searched for loops, enough for loops of up to four actions."""
 
 
 def loops(recent: list[str]) -> bool:
-    """Whether the last action closes a loop: it was done on the same page `LOOP` times of late."""
+    """Whether the last action closes a loop: its `LOOP`-th recent occurrence on the same page."""
     return bool(recent) and recent[-WINDOW:].count(recent[-1]) >= LOOP

@@ -1,4 +1,4 @@
-"""What the nodes are given besides the state: what can't be kept in a checkpoint, and the way to ask for something."""
+"""The runtime context of the nodes: objects that a checkpoint can't store, and requests to the player."""
 
 from __future__ import annotations
 
@@ -12,59 +12,59 @@ from selfsurf.agents.guards.changes import Changes
 from selfsurf.browser_env import Observation
 
 Confirm: TypeAlias = Literal["auto", "user"]
-"""Who allows risky actions: nobody has to, or the user."""
+"""Who confirms risky actions: nobody (`auto`), or the user."""
 
 
 @dataclass
 class Live:
-    """One run, in this process."""
+    """The runtime context of one run in this process."""
 
     budgets: Budgets
     confirm: Confirm = "auto"
     scan: bool = True
-    """Whether long pages may be scanned for what the goal names."""
+    """Whether long pages may be scanned for the goal's names."""
     kinds: tuple[str, ...] = ()
-    """Of actions that are offered."""
+    """Kinds of actions offered in the episode."""
     asks_environment: bool = False
-    """Whether whoever plays the episode answers queries (`agents.agent.Query`)."""
+    """Whether the player answers queries (`agents.agent.Query`)."""
     sees: bool = False
-    """Whether the model takes pictures."""
+    """Whether the model takes images."""
     blind: bool = False
-    """Whether observations bring no screenshot to a model that sees: it is shown one where it is stuck."""
+    """Whether a model that takes images gets observations without screenshots; when stuck, it is shown a screenshot."""
     obs: Observation = field(default_factory=lambda: cast(Observation, {}))
-    """What is there now."""
+    """The current observation."""
     changes: Changes = field(default_factory=lambda: Changes(focus=False))
-    """What the actions change, told from what changes by itself."""
+    """Detector of changes caused by actions, as opposed to changes of the page by itself."""
     changed: bool = True
-    """Whether the last action changed anything; True before the first."""
+    """Whether the last action changed the page; True before the first action."""
     seconds: float = 0.0
-    """That went by and are not in the state yet."""
+    """Elapsed seconds not yet added to the state."""
     pause: Callable[[dict[str, Any]], Any] = lambda wanted: None
-    """Ends the node until what it wants is there (LangGraph's `interrupt`). The node is run again from its start then:
-    so it comes once in a node, with nothing before it that has an effect."""
+    """LangGraph's `interrupt`: pauses the node until its request is answered, then reruns the node from its start. A
+    node may call `pause` once, with no side effects before the call."""
 
     def see(self, obs: Observation) -> None:
-        """Take what is there after an action, or at the beginning."""
+        """Take the observation after an action, or the first observation."""
         self.obs, self.changed = obs, self.changes.see(obs)
 
     @property
     def page(self) -> str:
-        """The hash of what an action may change: not ids, where the focus is, or what changes by itself."""
+        """A hash of the page, without ids, focus and content that changes by itself."""
         return digest(self.changes.page)
 
     def taken(self) -> float:
-        """Return the seconds that are not in the state yet, to be put there."""
+        """Return and reset the elapsed seconds not yet added to the state."""
         seconds, self.seconds = self.seconds, 0.0
         return round(seconds, 3)
 
     def plan(self) -> dict[str, Any]:
-        """Have the model choose an action."""
+        """Request the next action from the model."""
         return dict(self.pause({"want": "plan"}))
 
     def query(self, ask: str, action: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ask the environment something that is no step."""
+        """Send a query to the environment; queries cost no step."""
         return dict(self.pause({"want": "query", "ask": ask, "action": action}))
 
     def act(self, action: dict[str, Any]) -> dict[str, Any]:
-        """Have an action carried out; then `obs` is what is there after it. `over`: the episode has ended with it."""
+        """Request the execution of an action and wait for the next page. `over` in the result: the episode ended."""
         return dict(self.pause({"want": "act", "action": action}))

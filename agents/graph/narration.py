@@ -1,4 +1,4 @@
-"""What people are told of a run, a line for each thing that is worth one. No node looks at it."""
+"""Narration of a run for people: one line for each notable result of a node. Not read by any node."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from selfsurf.browser_env import parse_action
 
 
 def narrated(node: str, state: GraphState) -> str:
-    """Return a line about what a node has done; empty where it is nothing to tell.
+    """Return a line on the result of a node; empty for nothing notable.
 
     Args:
-        node: which.
-        state: after it.
+        node: name of the node.
+        state: the state after the node.
     """
     return _TOLD[node](state)
 

@@ -1,4 +1,4 @@
-"""Why a run of the graph ended: one of four reasons, in one place. Knows nothing of the graph."""
+"""The four reasons for which a graph run ends. Independent of the graph."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ _OF_OUTCOME = {
 
 
 def terminal_fields(reason: str) -> dict[str, str]:
-    """Return `terminal_reason` and `terminal_type` as records hold them.
+    """Return `terminal_reason` and `terminal_type`, the fields of episode records.
 
-    The type is `success`, `failure` or `limit`; it is empty where the reason is none of the four.
+    The type is `success`, `failure` or `limit`; empty for any other reason.
     """
     return {"terminal_reason": reason, "terminal_type": _TYPES.get(reason, "")}
 
 
 def normalized(outcome: str, claim: str = "") -> TerminalReason | None:
-    """Return why a run ended.
+    """Return why a run ended, from its episode's outcome and the graph's own reason.
 
     Args:
-        outcome: the episode's (`browser_env.Outcome`). A task's verdict counts more than that the model calls the goal
-            reached or not; but a run that was stuck or had used up a budget has ended for that, whatever it is worth:
-            giving up may be what a task wants.
-        claim: the reason that the graph gave, if any.
+        outcome: the episode's outcome (`browser_env.Outcome`). A task's verdict overrides the model's claim of success
+            or failure, but not a loop or an exhausted budget: giving up may be what a task requires.
+        claim: the graph's own reason; empty for none.
 
     Returns:
-        None: it has not ended, somebody stopped it, or the infrastructure failed it: no reason of the agent's.
+        None if the run has not ended, was stopped by somebody, or failed because of the infrastructure.
     """
     claimed = TerminalReason(claim) if claim else None
     if outcome in ("env_error", "running"):
         return None
-    if claimed in _LIMITS or outcome == "stopped":  # stopped: no task judges that goal, or somebody has stopped it
+    # "stopped" means that no task judges the goal, or that somebody stopped the episode
+    if claimed in _LIMITS or outcome == "stopped":
         return claimed
     return _OF_OUTCOME.get(outcome)

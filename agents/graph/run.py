@@ -1,4 +1,4 @@
-"""One run of the graph: an episode, in which it stops wherever it wants something and goes on when that is there."""
+"""One run of the graph, for one episode. The run pauses at each request and resumes with the answer."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from selfsurf.browser_env import Infeasible, Observation, Wait, parse_action
 from selfsurf.browser_env.asking import allows
 
 CLAIMS = {"finish": TerminalReason.GOAL_SATISFIED.value, "infeasible": TerminalReason.GOAL_FAILED.value}
-"""What the actions that end an episode claim."""
+"""Terminal reason claimed by each action that ends an episode."""
 
 LONGEST = 200
-"""Most nodes between two stops: errors are bounded well below that."""
+"""Maximum number of nodes between two pauses, far above what the error limits allow."""
 
 
 class GraphRun:
-    """A run.
+    """A run of the graph for one episode.
 
     Args:
-        goal: what is wanted; empty: that of the first observation.
-        live: what the nodes are given.
-        folder: of the episode, for records; None keeps none.
-        open_ended: no task judges the goal.
+        goal: the goal; empty: the goal of the first observation.
+        live: runtime context of the nodes.
+        folder: folder of the episode's record; None for no record.
+        open_ended: whether no task judges the goal.
     """
 
     def __init__(self, goal: str, live: Live, folder: Path | None, *, open_ended: bool = False) -> None:
@@ -43,15 +43,15 @@ class GraphRun:
         self.live = live
         self.trace = Trace(folder, folder.name if folder is not None else THREAD)
         self.followed = 0
-        """Steps that were taken before this process asked it."""
+        """Number of steps taken before this process made its first decision."""
         self.wants: dict[str, Any] | None = None
-        """What it has stopped for: `{"want": "plan" | "query" | "act", ...}`; None: it has not begun, or has ended."""
+        """The pending request: `{"want": "plan" | "query" | "act", ...}`; None before the start and after the end."""
         self.undone = False
-        """Is the action that the model chose last not done, nor about to be?"""
+        """Whether the model's last action has not been passed on for execution."""
         self.decision: Decision | None = None
-        """The model's, of the step under way."""
+        """The model's decision in the current step."""
         self.answers: list[dict[str, Any]] = []
-        """What the environment has said to queries in the step under way."""
+        """Answers to the queries of the current step."""
         self._goal, self._open_ended = goal, open_ended
         self._graph = build(self.checkpoints.saver, self.trace.node)
         self._config = {"configurable": {"thread_id": THREAD}, "recursion_limit": LONGEST}
@@ -60,24 +60,24 @@ class GraphRun:
         self._undelivered = False
         self._answer: dict[str, Any] | None = None
         self._since: float | None = None
-        """When it stopped, unless it is people who take the time."""
+        """Time of the last pause (monotonic clock, seconds); None while waiting for a person."""
 
     @property
     def state(self) -> GraphState:
-        """The state as it is now, or was at the end."""
+        """The current state of the graph, or the final state after the end."""
         if self._last is not None:
             return self._last
         return cast(GraphState, self._graph.get_state(self._config).values)
 
     def see(self, obs: Observation) -> None:
-        """Take what is there now, and go on until something is wanted."""
+        """Take the current observation and run the graph until its next request."""
         self.trace.pictured_next = "screenshot" in obs
         if self.wants is None or self.wants["want"] != "act":
             self.trace.pictured = self.trace.pictured_next
-        if self._undelivered:  # the agent was asked again, since another episode's decision has failed
+        if self._undelivered:  # asked again because the decision of another episode failed
             self.live.obs = obs
             return
-        if self._begun and (self.wants is None or self.wants["want"] != "act"):  # the page is the one it has seen
+        if self._begun and (self.wants is None or self.wants["want"] != "act"):  # a page that the run has already seen
             self.live.obs = obs
         else:
             self.live.see(obs)
@@ -94,11 +94,11 @@ class GraphRun:
 
     @property
     def plans(self) -> bool:
-        """Whether the model is to choose."""
+        """Whether the run waits for a plan of the model."""
         return self.wants is not None and self.wants["want"] == "plan"
 
     def told(self, answer: dict[str, Any]) -> None:
-        """Take what the environment says to the query."""
+        """Take the environment's answer to the pending query."""
         assert self.wants is not None
         if (page := answer.pop("page", None)) is not None:
             self.live.changes.look(page)
@@ -106,12 +106,12 @@ class GraphRun:
         self.answers.append({"ask": self.wants["ask"], "action": self.wants["action"], **answer})
 
     def planned(self, plan: dict[str, Any]) -> None:
-        """Take what the model has decided."""
+        """Resume the run with the model's plan."""
         self.undone = plan["action"] is not None
         self._resume(plan)
 
     def next(self) -> Decision:
-        """Return what the graph wants done: an action, a query, or its end.
+        """Return the pending request as a decision: an action, a query, or the end of the run.
 
         Raises:
             PolicyError: the model's server could not be asked.
@@ -126,7 +126,7 @@ class GraphRun:
         gives_up = ""
         if wants is None:
             action, claim = Infeasible(reason=state["terminal_detail"]), state["terminal"]
-            if claim != TerminalReason.LOOP_STUCK:  # which alone says something of the goal
+            if claim != TerminalReason.LOOP_STUCK:  # only a loop is evidence that the goal is infeasible
                 action, gives_up = Wait(ms=0, reason=state["terminal_detail"]), state["terminal_detail"]
         else:
             action = parse_action(wants["action"])
@@ -150,7 +150,7 @@ class GraphRun:
         return replace(decision, graph=graph, left="", visible_ids=decision.visible_ids or ids, gives_up=gives_up)
 
     def end(self, outcome: str, detail: str) -> TerminalReason | None:
-        """Take the end of the episode, so that the graph comes to its own, and return why it ended."""
+        """Finish the run of an ended episode and return its terminal reason."""
         if not self._begun:
             self._last = self.state
             self.checkpoints.close()
@@ -168,7 +168,7 @@ class GraphRun:
         return reason
 
     def _begin(self, obs: Observation) -> None:
-        """Begin, or go on where a process was killed."""
+        """Start the run, or resume it from the checkpoint of a killed process."""
         self._begun = True
         self.live.blind = self.live.sees and "screenshot" not in obs
         saved = self._graph.get_state(self._config)
@@ -192,7 +192,7 @@ class GraphRun:
             question = next((m["text"] for m in reversed(obs["messages"]) if m["role"] == "assistant"), "")
             if allows(answer_to(question, obs) or "") and state["risk"]["why"] in question:
                 change["granted"] = extended(state["granted"], state["name"])
-        # Nothing that was planned is done: ids are new, and what may have been done already is never done again.
+        # Discard the plan: element ids are new, and an action that may have been executed must not be repeated.
         self._graph.update_state(self._config, change, as_node="ask_user")
         self._invoke(None)
 
@@ -203,7 +203,7 @@ class GraphRun:
 
     def _invoke(self, given: Any) -> None:
         began = time.monotonic()
-        self.live.seconds += began - (self._since or began)  # first: the node that goes on counts it
+        self.live.seconds += began - (self._since or began)  # before `invoke`, whose first node counts the seconds
         result = self._graph.invoke(given, self._config, context=self.live, durability="sync")
         stops = result.get("__interrupt__", ())
         self.wants = dict(stops[0].value) if stops else None

@@ -1,21 +1,21 @@
-"""How much a step has brought, and at which stage a run is. Pure functions over what is kept of pages."""
+"""Scores of steps, and the stage of a run. Pure functions of page summaries."""
 
 from __future__ import annotations
 
 from selfsurf.agents.graph.state import GraphState, PageSeen, Stage
 
 FAILED, SAME, CHANGED, ELSEWHERE, WORDS, SUCCESS = -0.3, -0.2, 0.1, 0.1, 0.4, 0.5
-"""What an action is worth that failed or changed nothing, a change, another address, all of the goal's words coming
-into view, and a page that says that something was done."""
+"""Scores of a failed action, an action without effect, a change, a new address, the appearance of all of the goal's
+words, and the appearance of a success message."""
 
 
 def score(before: PageSeen | None, after: PageSeen, error: str = "") -> float:
-    """Return how much a step has brought, from -0.7 to 1.1; 0 and less is none.
+    """Return a step's progress score, from -0.3 to 1.1; above 0 for progress.
 
     Args:
-        before: the page on which it was chosen.
-        after: the page now.
-        error: why it did not work; empty if it did.
+        before: the page on which the action was chosen; None before the first.
+        after: the current page.
+        error: the action's error; empty if it succeeded.
     """
     if error:
         return FAILED
@@ -30,7 +30,7 @@ def score(before: PageSeen | None, after: PageSeen, error: str = "") -> float:
 
 
 def stage_of(state: GraphState, page: PageSeen, *, candidates: bool) -> str:
-    """Return the stage of a run on the page now."""
+    """Return the stage of a run on the current page."""
     if state["terminal"]:
         return Stage.DONE.value
     if page["kind"] in ("blank", "error") or state["page"] is None:

@@ -1,4 +1,4 @@
-"""What the graph knows of its run: plain data only, which a checkpoint can hold. Screenshots and pages stay outside."""
+"""The state of a graph run: plain data that a checkpoint can store, without screenshots and pages."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from selfsurf.agents.graph.classifiers import goal_kind, task_kind
 from selfsurf.agents.graph.reasons import TerminalReason
 
 KEPT = 40
-"""Most entries of each history: a checkpoint holds all of them."""
+"""Maximum number of entries of each history, because every checkpoint contains all of them."""
 
 
 class Stage(StrEnum):
-    """How far a run has come."""
+    """The stages of a run."""
 
     ORIENT = "orient"
     CONTEXT = "context"
@@ -23,32 +23,32 @@ class Stage(StrEnum):
 
 
 class PageSeen(TypedDict):
-    """What is kept of a page."""
+    """A summary of a page."""
 
     url: str
     title: str
     kind: str
-    """`classifiers.page_kind`."""
+    """Kind of the page (`classifiers.page_kind`)."""
     hash: str
-    """`live.Live.page`."""
+    """Hash of the page (`live.Live.page`)."""
     changed: bool
-    """Whether the action before changed anything."""
+    """Whether the last action changed the page."""
     covered: float
-    """The part of the goal's words that the page shows, from 0 to 1."""
+    """Share of the goal's words that the page shows, from 0 to 1."""
     success: bool
-    """It says that something was done."""
+    """Whether the page reports a success."""
 
 
 class Failure(TypedDict):
-    """What error_retry is to handle."""
+    """An error to be handled by the node `error_retry`."""
 
     kind: str
-    """`planner`, `policy`, `disallowed`, `timeout` or `execute`."""
+    """Kind of the error: `planner`, `policy`, `disallowed`, `timeout` or `execute`."""
     text: str
 
 
 class GraphState(TypedDict, total=False):
-    """The state that the nodes share; each returns what it changes."""
+    """The state shared by the nodes; each node returns the entries that it changes."""
 
     session: str
     goal: str
@@ -56,7 +56,7 @@ class GraphState(TypedDict, total=False):
     task_kind: str
     stage: str
     step: int
-    """Actions that the environment was given."""
+    """Number of actions sent to the environment."""
     page: PageSeen | None
     before: PageSeen | None
     """The page on which the last action was chosen."""
@@ -66,48 +66,48 @@ class GraphState(TypedDict, total=False):
     intent_text: str
     intent_history: list[str]
     ux: list[str]
-    """Narration for people; no node looks at it."""
+    """Narration for people; not read by any node."""
     counters: dict[str, int]
     spent: dict[str, float]
-    """Tokens, seconds and dollars."""
+    """Tokens, seconds and dollars spent."""
     recent: list[str]
-    """Keys of the last actions with their pages (`hashes.step_key`), for loops."""
+    """Keys of the last actions with their pages (`hashes.step_key`), for the detection of loops."""
     blocked: list[str]
-    """Keys of what was tried in vain and is not to be done again."""
+    """Keys of actions barred after repeated attempts without effect."""
     granted: list[str]
-    """Names of risky actions that the user has allowed (`hashes.name_of`), until they are done."""
+    """Names of risky actions that the user has allowed (`hashes.name_of`) and that are not yet executed."""
     loop_trigger: bool
     planned: dict[str, Any] | None
     key: str
-    """Of the planned action (`hashes.step_key`)."""
+    """Key of the planned action (`hashes.step_key`)."""
     name: str
-    """Of the planned action (`hashes.name_of`)."""
+    """Name of the planned action (`hashes.name_of`)."""
     risk: dict[str, Any] | None
     question: str
-    """What a person is asked, or was asked last."""
+    """The current or last question to the user."""
     answer: str
-    """What the user said to it."""
+    """The user's answer to the question."""
     advice: list[str]
-    """What the planner is told next."""
+    """Advice for the planner's next prompt."""
     found: list[str]
-    """What a scan has found that the page's outline does not show."""
+    """Passages found by a scan beyond the page's outline."""
     scanned: list[str]
-    """Hashes of pages that were scanned."""
+    """Hashes of scanned pages, one for each scan."""
     progress: float
-    """The sum of the steps' scores."""
+    """Sum of the steps' scores."""
     error: Failure | None
     terminal: str
-    """A `reasons.TerminalReason`, once the graph has one."""
+    """Value of a `reasons.TerminalReason`; empty while the run continues."""
     terminal_detail: str
 
 
 def first_state(goal: str, session: str, *, open_ended: bool = False) -> GraphState:
-    """Return the state that a run begins with.
+    """Return the initial state of a run.
 
     Args:
-        goal: what is wanted.
-        session: the label of the run in its records.
-        open_ended: no task judges the goal.
+        goal: the goal.
+        session: label of the run in its records.
+        open_ended: whether no task judges the goal.
     """
     return {
         "session": session, "goal": goal, "goal_kind": goal_kind(goal), "task_kind": task_kind(goal, open_ended),
@@ -120,10 +120,10 @@ def first_state(goal: str, session: str, *, open_ended: bool = False) -> GraphSt
 
 
 def ending(reason: TerminalReason, detail: str) -> GraphState:
-    """Return the change that ends a run."""
+    """Return the state change that ends a run."""
     return {"terminal": reason.value, "terminal_detail": detail, "stage": Stage.DONE.value}
 
 
 def extended(entries: list[str], *more: str) -> list[str]:
-    """Return a history with more entries, the oldest dropped."""
+    """Return a history with entries appended, limited to the latest `KEPT`."""
     return [*entries, *filter(None, more)][-KEPT:]

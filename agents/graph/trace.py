@@ -1,11 +1,11 @@
-"""What a run leaves beside its episode, to be read by people and programs.
+"""Logs of a graph run beside its episode, for people and programs.
 
     logs/trace.jsonl                a line for each node that has run, and at the end a summary
     logs/agent.log                  the narration, with times
-    data/state/0003-planner.json    what the planner decided in step 3, and what it was told
-    data/state/0003-execute.json    what came of it
+    data/state/0003-planner.json    the planner's decision in step 3, with its briefing
+    data/state/0003-execute.json    the result of the action in step 3
 
-Secrets are taken out of all of them.
+Secrets are redacted in all of them.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from selfsurf.browser_env.safety.secrets import redact_known
 from selfsurf.browser_env.text import well_formed
 
 KEPT = ("planner", "execute")
-"""The nodes whose results have files of their own."""
+"""Nodes whose results are written to separate files."""
 
 _SHOWN = ("planned", "intent_text", "risk", "error", "question", "found", "spent", "counters", "progress")
 
 
 class Trace:
-    """Writes one run's records.
+    """Writes the logs of one run.
 
     Args:
-        folder: of the episode; None writes nothing and counts only.
-        session: the run's label.
+        folder: folder of the episode; None counts nodes and writes nothing.
+        session: label of the run.
     """
 
     def __init__(self, folder: Path | None, session: str) -> None:
         self.folder, self.session = folder, session
         self.told = ""
-        """The narration of the step under way."""
+        """Narration of the current step."""
         self.visited: list[str] = []
-        """The nodes of the step under way."""
+        """Nodes run in the current step."""
         self.brief = ""
-        """What the planner was told last."""
+        """The planner's last briefing."""
         self.pictured = self.pictured_next = False
-        """Has what is seen in the step under way a picture, and what was seen after it?"""
+        """Whether the observation of the current step has a screenshot, and whether the next observation has."""
         self._nodes: Counter[str] = Counter()
 
     def node(self, name: str, following: str, after: GraphState, change: GraphState, said: str, seconds: float) -> None:
@@ -52,7 +52,7 @@ class Trace:
         self.told = " ".join(filter(None, (self.told, said)))
         self.visited.append(name)
         self._nodes[name] += 1
-        step = after["step"] - ("step" in change)  # the step that it belongs to, which it may have counted
+        step = after["step"] - ("step" in change)  # the node's own step, even if the node has incremented it
         record = {
             "session": self.session, "step": step, "time": round(time.time(), 3), "node": name, "next": following,
             "ms": round(1000 * seconds, 3), "stage": after["stage"], "page": after["page"],
@@ -75,7 +75,7 @@ class Trace:
             path.write_text(well_formed(json.dumps(redact_known(kept), ensure_ascii=False, indent=1)), encoding="utf8")
 
     def begin_step(self) -> None:
-        """Forget what belongs to the last step."""
+        """Clear the records of the last step."""
         self.told, self.brief, self.visited = "", "", []
 
     def event(self, text: str) -> None:
@@ -83,7 +83,7 @@ class Trace:
         self._append("agent.log", f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {redact_known(text)}")
 
     def summary(self, outcome: str, reason: str, state: GraphState) -> None:
-        """Close the records."""
+        """Write the summary that ends the trace."""
         record: dict[str, Any] = {
             "session": self.session, "summary": True, "time": round(time.time(), 3), "outcome": outcome,
             **terminal_fields(reason), "terminal_detail": state["terminal_detail"], "steps": state["step"],

@@ -1,4 +1,4 @@
-"""The graph itself: which node is followed by which."""
+"""Builds the graph from its nodes and their edges."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ NODES = (
     "observe", "loop_mitigation", "goal_check", "planner", "safety", "confirm", "execute", "progress", "ask_user",
     "error_retry",
 )  # fmt: skip
-"""The files of `nodes/`, in the order of a step."""
+"""Names of the nodes (modules in `nodes/`), in the order of a step."""
 
 PACKAGES = ("langgraph", "langgraph.checkpoint.sqlite")
 
 Tell = Callable[[str, str, GraphState, GraphState, str, float], None]
-"""Is told of each node that has run: its name, the next one's, the state after it, what it changed, what people are
-told of it, seconds."""
+"""Callback for each completed node: node, next node, state after it, changed entries, narration, duration in seconds.
+"""
 
 
 class Node(Protocol):
-    """What a file of `nodes/` holds."""
+    """The interface of the modules in `nodes/`."""
 
     NEXT: tuple[str, ...]
 
     def run(self, state: GraphState, live: Live) -> GraphState:
-        """Do it, and return what changes."""
+        """Run the node and return the changed entries of the state."""
 
     def route(self, state: GraphState) -> str:
-        """Return which of `NEXT` follows."""
+        """Return the next node, one of `NEXT`."""
 
 
 def node(name: str) -> Node:
-    """Return a node by its name."""
+    """Import a node by its name."""
     return cast(Node, import_module(f"selfsurf.agents.graph.nodes.{name}"))
 
 
 def edges() -> list[tuple[str, str]]:
-    """Return all edges, from node to node, in order; the end is `END`."""
+    """Return all edges as pairs of node names, in order; the end is `END`."""
     return [(name, following) for name in NODES for following in node(name).NEXT]
 
 
 def check_installed() -> None:
-    """Make sure that LangGraph is there.
+    """Raise an error unless LangGraph is installed.
 
     Raises:
-        ImportError: it is not; the message says what to install.
+        ImportError: LangGraph is missing; the message tells how to install it.
     """
     try:
         for package in PACKAGES:
@@ -67,10 +67,10 @@ def build(saver: Any, tell: Tell) -> Any:
     """Compile the graph.
 
     Args:
-        saver: keeps its checkpoints.
-        tell: is told of each node that has run.
+        saver: stores the checkpoints.
+        tell: callback for each completed node.
     """
-    os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")  # a checkpoint is data: nothing in it is to be imported
+    os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")  # checkpoints are data and must not import code
     from langgraph.graph import END, START, StateGraph
 
     graph: Any = StateGraph(GraphState, context_schema=Live)

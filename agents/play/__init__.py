@@ -1,7 +1,7 @@
-"""Playing episodes: jobs in, results out, each written as it happens. Knows nothing of learning or of suites.
+"""Playing episodes: jobs in, results out, each recorded as it happens. Independent of training and benchmark suites.
 
-`Player` is the one loop. `Ledger` accounts for every episode that was asked for: finished, masked, run again. `Decider`
-asks any agent; `Environments` keeps environments open between episodes.
+`Player` is the only loop. `Ledger` accounts for every requested episode: finished, masked, rerun. `Decider` asks any
+agent; `Environments` keeps environments open between episodes.
 """
 
 from selfsurf.agents.play.decide import Decider, make_decider

@@ -1,4 +1,4 @@
-"""Asks any agent for decisions: one that decides, one that acts in batches, or one that only has `act(obs)`."""
+"""Asks any agent for decisions: agents with `decide` or `decide_each`, `act_batch`, or only `act(obs)`."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _NO_AGENT = "{} is no agent: it has neither act(obs) nor act_batch(observations)
 
 
 class AgentRaised(Exception):
-    """The agent's own code raised. The message says what, `traceback` where."""
+    """The agent's own code raised. The message is the error; `traceback` gives its location."""
 
     traceback: str = ""
 
 
 class Decider:
-    """One agent for all episodes, or an agent for each.
+    """Asks one agent for all episodes, or one agent per episode.
 
     Args:
-        agent: serves all episodes; must keep them apart by their slots (`agents.agent.Agent`), or there is one only.
-        make: makes the agent of one episode, where chance is in it or it has only `act(obs)`; instead of `agent`.
+        agent: serves all episodes, separated by slots (`agents.agent.Agent`); with only `act(obs)`, serves one episode.
+        make: makes the agent of one episode, for random agents and agents with only `act(obs)`; instead of `agent`.
 
     Raises:
-        ValueError: `agent` has neither of the methods.
+        ValueError: `agent` has none of these methods.
     """
 
     def __init__(self, agent: Any = None, *, make: Callable[[Job], Any] | None = None) -> None:
@@ -50,12 +50,12 @@ class Decider:
 
     @property
     def needs_privileged(self) -> bool:
-        """Whether decisions are made of the task's oracle's view."""
+        """Whether the agent needs the oracle's view for its decisions."""
         return getattr(self.agent, "needs_privileged", False)
 
     @property
     def sees_images(self) -> bool:
-        """Whether the agent's model looks at screenshots. A user's own agent might, unknown to us."""
+        """Whether the agent's model sees screenshots; False for agents without a `policy`."""
         policy = getattr(self.agent, "policy", None)
         return bool(getattr(policy, "sees_images", False)) and getattr(self.agent, "vision", "auto") != "none"
 
@@ -72,12 +72,13 @@ class Decider:
         """Begin an episode.
 
         Args:
-            slot: whose.
-            job: which.
-            goal: what is wanted.
-            open_ended: no task judges it. The agent is told this and the next, if its `reset` takes them.
-            files: the names of those that may be uploaded.
-            folder: where the episode is recorded, if it is.
+            slot: slot of the episode.
+            job: the episode's job.
+            goal: the goal.
+            open_ended: whether no task judges the episode. This and the following are passed to a `reset` that takes
+                them.
+            files: names of the files that may be uploaded.
+            folder: where the episode is recorded, or None.
         """
         agent = self.agent
         if self._make is not None:
@@ -96,19 +97,19 @@ class Decider:
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> list[Decision | BaseException]:
-        """Choose the next action of each of these episodes.
+        """Choose the next action of each episode.
 
-        One that is asked for all at once and has no `decide_each` is asked again one by one where it raises.
+        If a batched call raises, an agent without `decide_each` is asked again for each episode alone.
 
         Args:
             slots: the episodes.
-            observations: one for each.
-            privileged: for each, what the agent is shown of the oracle's view, where it takes that.
-            seeds: for each, what its reply is drawn from, where the agent takes that.
+            observations: one for each episode.
+            privileged: for each episode, the oracle's view to be shown to the agent, or None.
+            seeds: for each episode, the seed of its reply.
 
         Returns:
-            For each its decision, or what the agent raised: a `PolicyError` where the model could not be asked, a
-            `Stop`, or an error of its own.
+            For each episode its decision or the agent's error: a `PolicyError` if the model could not be asked, a
+            `Stop`, or an error of the agent's own code.
         """
         if self._make is not None:
             return [_act(self._own[slot], obs) for slot, obs in zip(slots, observations, strict=True)]
@@ -134,24 +135,24 @@ class Decider:
         return answers
 
     def follow(self, slot: int, observation: Observation, action: Action) -> None:
-        """Let an agent that can know what was done in the episode before it was made (`LLMAgent.follow`)."""
+        """Replay an action executed before the agent was made, for agents that support it (`LLMAgent.follow`)."""
         agent = self._own.get(slot, self.agent)
         if hasattr(agent, "follow"):
             agent.follow(observation, action, slot)
 
     def told(self, slot: int, answer: dict[str, Any]) -> None:
-        """Bring the answer to the `Query` of an agent's last decision."""
+        """Pass the answer to the query of the agent's last decision."""
         self._own.get(slot, self.agent).told(answer, slot)
 
     def why_ended(self, slot: int, outcome: str, detail: str) -> str:
-        """Let an agent that wants to know how its episode ended; return why it did, in its own words."""
+        """Report an episode's outcome to the agent and return its reason for the end; empty without `why_ended`."""
         agent = self._own.get(slot, self.agent)
         return str(agent.why_ended(outcome, detail, slot) or "") if hasattr(agent, "why_ended") else ""
 
     def end(self, slot: int, *, reached: bool, strict: bool = False) -> None:
-        """End an episode, for an agent that can make something of it (`LLMAgent.ended`).
+        """Report an episode's end to an agent that has `ended` (`LLMAgent.ended`).
 
-        What the agent raises changes nothing of how it ended: it is logged, or with `strict` goes up.
+        An error of the agent doesn't change the episode's result: it is logged, or raised if `strict`.
         """
         agent = self._own.get(slot, self.agent)
         try:
@@ -163,14 +164,14 @@ class Decider:
             _log.warning("After an episode's end %s", redact_known(raised(error).traceback))
 
     def close(self) -> None:
-        """Release what the agent holds."""
+        """Close the agent's policy, or the agent itself, if it has `close`."""
         close = getattr(getattr(self.agent, "policy", self.agent), "close", None)
         if close is not None:
             close()
 
 
 class OracleRaised(ValueError):
-    """A task's oracle raised; the message says what, and where."""
+    """A task's oracle raised; the message gives the error and its location."""
 
     def __init__(self, task: str, error: Exception) -> None:
         at = traceback.extract_tb(error.__traceback__)[-1]
@@ -180,7 +181,7 @@ class OracleRaised(ValueError):
 
 
 def raised(error: BaseException) -> AgentRaised:
-    """Say what an agent, or the oracle that it follows, raised, and where."""
+    """Return the error of an agent, or of the oracle that it follows, as `AgentRaised`."""
     oracles = isinstance(error, OracleRaised)
     said = AgentRaised(str(error) if oracles else f"the agent raised {type(error).__name__}: {error}")
     said.traceback = "".join(traceback.format_exception(error))
@@ -188,7 +189,7 @@ def raised(error: BaseException) -> AgentRaised:
 
 
 def _way(agent: Any) -> str:
-    """Return the method by which an agent is asked: the best that it has; of `decide` and `decide_each`, the latest."""
+    """Return the name of the agent's best method; of `decide` and `decide_each`, the more derived one."""
     ways = ("decide_each", "decide", "act_batch", "act")
     for kind in type(agent).__mro__[:-1]:
         own = [way for way in ways[:2] if way in vars(kind)]
@@ -217,18 +218,18 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
 
 
 def make_decider(name: str, options: dict[str, Any]) -> Decider:
-    """Make an agent by its name, ready to be asked for many episodes.
+    """Make an agent by its name, ready to decide for many episodes.
 
-    One object serves all episodes where it can; where chance is in the agent, or it knows only `act`, every episode has
-    its own, so that what it does never depends on what is played beside it.
+    One agent serves all episodes if it can. Random agents and agents with only `act` are made per episode, so that
+    their actions don't depend on episodes that run concurrently.
 
     Args:
-        name: as `agents.make`, or `file.py:Class` or `module:Class` of anything with `act(obs)`.
-        options: of the agent.
+        name: a name of `agents.make`, or `file.py:Class` or `module:Class` of anything with `act(obs)`.
+        options: options of the agent.
 
     Raises:
-        ValueError: there is no such agent.
-        Exception: the agent's own, while it is made.
+        ValueError: no agent has that name.
+        Exception: an error of the agent's constructor.
     """
     if name == "random":
         seed = options.get("seed", 0)
@@ -239,7 +240,7 @@ def make_decider(name: str, options: dict[str, Any]) -> Decider:
     if hasattr(kind, "act_batch") or hasattr(kind, "decide"):
         return Decider(kind(**options))
     if hasattr(kind, "act"):
-        kind(**options)  # or it would fail in every episode
+        kind(**options)  # fails now rather than in every episode
         return Decider(make=lambda job: kind(**options))
     if hasattr(kind, "complete"):
         return Decider(agents.make(name, **agents.check_options(name, options)))

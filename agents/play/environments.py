@@ -1,4 +1,4 @@
-"""Environments that stay open between episodes: a reset takes a fraction of the time of opening one."""
+"""Pool of environments that stay open between episodes, because a reset is much faster than opening one."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from selfsurf.browser_env import AsyncBrowserEnv, Task, runtime
 from selfsurf.browser_env.router.logged_env import env_class
 
 CLOSING = 10.0
-"""Seconds that an environment may take to close before it is abandoned."""
+"""Timeout for closing an environment, in seconds; afterwards it is abandoned."""
 
 
 class Environments:
-    """Environments by their ids. What is idle is kept, up to a number.
+    """A pool of environments by id. Idle environments are kept, up to a maximum number.
 
     Args:
         task_of: makes the task of an id.
-        most: idle environments that are kept; of more, the one that was used longest ago is closed.
-        make: what makes them, of a task and the options; by default they log attempts where `CLAW_LOG_DIR` is set.
+        most: maximum number of idle environments; beyond it, the least recently used is closed.
+        make: makes an environment of a task and the options; by default it logs attempts if `CLAW_LOG_DIR` is set.
         options: passed to every environment (`browser_env.env.make_core`).
     """
 
@@ -40,33 +40,33 @@ class Environments:
         self._idle: list[tuple[str, AsyncBrowserEnv]] = []
 
     async def take(self, env_id: str) -> AsyncBrowserEnv:
-        """Return an idle environment of that id, or a new one.
+        """Return an idle environment with this id, or a new one.
 
         Raises:
-            Exception: the task's own, where it can't be made.
+            Exception: an error of the task's constructor.
         """
         for place, (other, env) in enumerate(self._idle):
             if other == env_id:
                 del self._idle[place]
                 return env
-        task = await asyncio.to_thread(self._task_of, env_id)  # a user's file may do anything
-        if self._alone:  # an idle one holds the profile
+        task = await asyncio.to_thread(self._task_of, env_id)  # user code may block
+        if self._alone:  # an idle environment locks the profile
             await _close_all([env for _, env in self._idle])
             self._idle.clear()
-        return await asyncio.to_thread(self._make, task=task, **self._options)  # a device is asked of the driver
+        return await asyncio.to_thread(self._make, task=task, **self._options)  # asks the driver for the device
 
     async def give_back(self, env_id: str, env: AsyncBrowserEnv) -> None:
-        """Keep an environment for the next episode of that id."""
+        """Keep an environment for the next episode with this id."""
         self._idle.append((env_id, env))
         if len(self._idle) > self._most:
             self.drop(self._idle.pop(0)[1])
 
     def drop(self, env: AsyncBrowserEnv) -> None:
-        """Close an environment without waiting for it; from any thread."""
+        """Close an environment without waiting; may be called from any thread."""
         asyncio.run_coroutine_threadsafe(_close(env), runtime().loop)
 
     def close(self) -> None:
-        """Close all that are idle."""
+        """Close all idle environments."""
         envs = [env for _, env in self._idle]
         self._idle.clear()
         if envs:
@@ -74,32 +74,32 @@ class Environments:
 
 
 class Given(Environments):
-    """One environment, which stays open, for one episode after the other."""
+    """A pool of one given environment, which is never closed and serves one episode after the other."""
 
     def __init__(self, env: AsyncBrowserEnv) -> None:
         self._env = env
 
     async def take(self, env_id: str) -> AsyncBrowserEnv:
-        """Return it."""
+        """Return the given environment."""
         return self._env
 
     async def give_back(self, env_id: str, env: AsyncBrowserEnv) -> None:
-        """Leave it as it is."""
+        """Do nothing: the environment stays open."""
 
     def drop(self, env: AsyncBrowserEnv) -> None:
-        """Leave it: its next reset mends it."""
+        """Do nothing: the environment's next reset repairs it."""
 
     def close(self) -> None:
-        """Leave it to whoever gave it."""
+        """Do nothing: the environment belongs to the caller."""
 
 
 def is_exclusive(options: Mapping[str, Any]) -> bool:
-    """Do these options name a profile, which one environment at a time may use?"""
+    """Whether the options name a browser profile, which only one environment at a time may use."""
     return getattr(options.get("session"), "profile", None) is not None
 
 
 async def _close(env: AsyncBrowserEnv) -> None:
-    with contextlib.suppress(Exception):  # what can't be closed is of no further use either
+    with contextlib.suppress(Exception):  # abandon an environment that can't be closed
         async with asyncio.timeout(CLOSING):
             await env.close()
 

@@ -1,4 +1,4 @@
-"""When an agent is asked for several episodes at once: each goes at its own pace, but one call for many is cheaper."""
+"""Batching of an agent's calls: episodes run at their own pace, but one call for many episodes is cheaper."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ import time
 from collections.abc import Iterator, Sequence
 
 SHARE = 0.2
-"""The share of its own last duration that a call waits for further episodes to join it."""
+"""Waiting time for further episodes to join a call, as a share of the last call's duration."""
 
 
 class Gather:
-    """Decides when those that wait are asked for.
+    """Decides when the agent is asked for the waiting episodes.
 
     Args:
-        first: seconds that the first call is thought to take.
+        first: assumed duration of the first call, in seconds.
     """
 
     def __init__(self, first: float = 0.0) -> None:
         self.last_call = first
-        """Seconds that the last call took."""
+        """Duration of the last call, in seconds."""
         self._ended = 0.0
 
     def left(self, since: Sequence[float]) -> float:
-        """Seconds until episodes that wait since then (`time.monotonic`) have waited long enough for others.
+        """Return the seconds until the call is due for episodes waiting since the given times (`time.monotonic`).
 
-        A call takes long, a step of the environment does not: what waited during a call still waits a little after
-        it, for those that the call has set in motion.
+        A call takes long, a step of the environment does not: episodes that waited during a call still wait a little
+        after it, for the episodes that the call has set in motion.
         """
         return max(0.0, max(min(since), self._ended) + SHARE * self.last_call - time.monotonic())
 
     def due(self, since: Sequence[float], *, moving: bool) -> bool:
-        """Whether to ask now for those that wait since then; `moving`: there are others that may join them."""
+        """Whether to ask now for episodes waiting since the given times; `moving`: others may still join them."""
         return bool(since) and (not moving or self.left(since) == 0)
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
-        """Make the call inside."""
+        """Measure the duration of the call made within the context."""
         begun = time.monotonic()
         try:
             yield

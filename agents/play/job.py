@@ -1,4 +1,4 @@
-"""What is asked of a player, and what comes back: a job, an attempt at it, its steps, its result."""
+"""Input and output of a player: a job, an attempt at it, its steps, its result."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from selfsurf.agents.graph.reasons import terminal_fields
 from selfsurf.browser_env import Info, Observation, Outcome
 
 _CLAIM = '{"action": "finish"'
-"""How the environment writes the action down."""
+"""Prefix of a `finish` action in `last_action`."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """An episode to play."""
+    """An episode to play: an environment id and a seed."""
 
     env_id: str
     seed: int
@@ -30,54 +30,55 @@ class Ask:
     """One attempt at an episode."""
 
     number: int
-    """The job's place among all that were asked for."""
+    """Index of the job in its batch."""
     job: Job
     attempt: int = 0
-    """0 is the first."""
+    """Number of the attempt; 0 is the first."""
     seed: int | None = None
-    """What its actions are drawn from; None leaves it to the agent."""
+    """Seed of the episode's actions; None leaves sampling to the agent."""
     version: int = 0
-    """Of the weights that act."""
+    """Version of the acting weights."""
     alone: bool = False
-    """Play nothing beside it in the same worker: it was there when a worker was lost."""
+    """Whether the worker plays nothing else at the same time, because an earlier attempt was running when a worker was
+    lost."""
 
     def step_seed(self, step: int) -> int:
-        """The seed of one step's action.
+        """Return the seed of one step's action.
 
-        It depends on nothing but the run's seed, the job and the step, so that what is sampled does not depend on
-        which episodes are played beside it, in which order or where.
+        The seed depends only on the episode's seed and the step, so that samples don't depend on which episodes are
+        played concurrently, in which order or where.
         """
         return derived(self.seed, step)
 
     def led(self, lead: float) -> int:
-        """How many of its first steps the oracle takes, if it takes each further one with this probability."""
+        """Return the number of the oracle's first steps, a random number with continuation probability `lead`."""
         if lead <= 0 or self.seed is None:
             return 0
         return int(np.random.default_rng(derived(self.seed, "lead")).geometric(1 - lead)) - 1
 
 
 def derived(*parts: object) -> int:
-    """Return a seed made of parts; others give another. It has 31 bits, since some servers take no more."""
+    """Return a 31-bit seed derived from the parts by hashing. Some servers accept no larger seeds."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big") % 2**31
 
 
 @dataclass
 class Step:
-    """One step as it happened."""
+    """One step of an episode, as played."""
 
     observation: Observation
-    """What the agent saw."""
+    """The agent's observation."""
     decision: Decision
     privileged: dict[str, Any] | None
-    """What the task's oracle would have done."""
+    """The oracle's next action with its reason; None without an oracle."""
     reward: float
     info: Info
     after: Observation
-    """What was there after it."""
+    """The observation after the step."""
     time: float = 0.0
     """Unix time at which the agent was asked."""
     asked: tuple[dict[str, str], ...] = ()
-    """What a person was asked in it, and said: `{"question", "answer"}`."""
+    """Questions to a person in the step, with the answers: `{"question", "answer"}`."""
 
     def __repr__(self) -> str:
         action = self.decision.action if isinstance(self.decision.action, str) else self.decision.action.to_json()
@@ -86,95 +87,96 @@ class Step:
 
     @property
     def error(self) -> str:
-        """Why the action did not work; empty when it did."""
+        """The action's error; empty if it succeeded."""
         return self.after["last_error"]
 
 
 def claims(last_action: str) -> bool:
-    """Return whether an action, as the environment writes it down, says that the agent is done."""
+    """Return whether an action, in the form of `last_action`, claims that the task is done."""
     return last_action.startswith(_CLAIM)
 
 
 def usages_of(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return what each reply in recorded steps has used, where that is known."""
+    """Return the usage of each reply in recorded steps, if known."""
     replies = (reply for step in steps for reply in step.get("completions", ()))
     return [reply["usage"] for reply in replies if reply["usage"] is not None]
 
 
 @dataclass
 class Result:
-    """An episode that has ended."""
+    """The result of an ended episode."""
 
     job: Job
     outcome: str
     trainable: bool
     reward: float = 0.0
-    """The sum over its steps: how much of the task was done at its end."""
+    """Sum of the steps' rewards: the share of the task that is done at the end."""
     detail: str = ""
-    """Why it ended so, where the outcome alone doesn't say."""
+    """Explanation of the outcome; empty if the outcome is sufficient."""
     score: dict[str, Any] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
-    """All steps, where the player keeps them (`Manner.keep_steps`)."""
+    """All steps, if the player keeps them (`Manner.keep_steps`), else empty."""
     version: int = 0
-    """Of the weights that acted."""
+    """Version of the acting weights."""
     attempt: int = 0
     led: int = 0
-    """How many of its first steps the oracle took."""
+    """Number of first steps taken by the oracle."""
     length: int = 0
     """Number of steps."""
     last_error: str = ""
-    """Of the last action that did not work."""
+    """Error message of the last failed action; empty for none."""
     answer: str = ""
-    """What the agent said last."""
+    """The agent's last message if the agent claimed to be done, else empty."""
     traceback: str = ""
-    """Of an error that nobody foresaw."""
+    """Traceback of an unexpected error; empty for none."""
     claimed: bool = False
-    """The agent ended it by saying that it is done."""
+    """Whether the agent ended the episode by claiming to be done."""
     rejected: int = 0
-    """How many claims its verifier rejected."""
+    """Number of claims rejected by the agent's verifier."""
     wrongly_rejected: int | None = None
-    """Of these, how many were true; None where the task says so only at the end (`browser_env.task.Task.ends`)."""
+    """Number of true claims that the verifier rejected; None if the task judges only at the end
+    (`browser_env.task.Task.ends`)."""
     terminal_reason: str = ""
-    """Why it ended, in its agent's own words (`agents.graph.reasons`), where it has any."""
+    """The agent's own reason for the end (`agents.graph.reasons`); empty for none."""
     judged: bool = True
-    """The task has judged it, or would have: False where it has no criterion."""
+    """Whether the task judges the episode; False for a task without a criterion."""
     agent_raised: bool = False
-    """The agent's own code raised."""
+    """Whether the agent's own code raised."""
     crashed: bool = False
-    """The environment failed while the agent's action was being carried out, and not in the task's own code."""
+    """Whether the environment, other than the task's own code, failed during an action of the agent."""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost: float | None = None
-    """US dollars, where prices are known."""
+    """Cost in US dollars; None if prices are unknown."""
     seconds: float = 0.0
-    """Wall-clock, without waiting for people; other episodes went on at the same time."""
+    """Wall-clock seconds, excluding waits for people; concurrent episodes overlap."""
     agent_seconds: float = 0.0
-    """In the agent; a call for several episodes is shared among them."""
+    """Seconds in the agent; the duration of a batched call is divided among its episodes."""
     env_seconds: float = 0.0
-    """In the reset and the steps."""
+    """Seconds in the environment's reset and steps."""
 
     @property
     def solved(self) -> bool:
-        """Full reward."""
+        """Whether the task is solved, with full reward."""
         return self.outcome == Outcome.SOLVED
 
     @property
     def ending(self) -> str:
-        """The outcome, or `done` where the agent says that it is done and no task judges that."""
+        """The outcome; `done` for a claim that no task judges."""
         return "done" if self.outcome == Outcome.STOPPED and self.claimed else self.outcome
 
     @property
     def masked(self) -> bool:
-        """The infrastructure failed it, whatever was tried: it says nothing about the agent."""
+        """Whether the infrastructure failed, so that the result is no evidence about the agent."""
         return self.outcome == Outcome.ENV_ERROR
 
     @property
     def terminal(self) -> dict[str, str]:
-        """Its `terminal_reason` and `terminal_type`, as records hold them."""
+        """The `terminal_reason` and `terminal_type` of the episode's record."""
         return terminal_fields(self.terminal_reason)
 
     def add(self, step: Step, *, keep: bool) -> None:
-        """Count a step, and keep it if wanted."""
+        """Add a step to the totals, and keep the step itself if `keep`."""
         self.length += 1
         self.reward += step.reward
         self.score, self.judged = step.info["score"], step.info.get("judged", True)
@@ -193,7 +195,7 @@ class Result:
             self.steps.append(step)
 
     def take_up(self, steps: Sequence[Mapping[str, Any]], reward: float) -> None:
-        """Count the recorded steps of an episode that another process has begun."""
+        """Add the recorded steps of an episode that another process began to the totals."""
         self.length, self.reward = len(steps), reward
         for usage in usages_of(steps):
             self._spend(usage["prompt_tokens"], usage["completion_tokens"], usage["cost"])
@@ -205,22 +207,22 @@ class Result:
             self.cost = (self.cost or 0.0) + cost
 
     def totals(self) -> dict[str, Any]:
-        """Return the sums that an episode's log keeps."""
+        """Return the totals for the episode's log."""
         names = ("prompt_tokens", "completion_tokens", "cost")
         seconds = {name: round(getattr(self, name), 4) for name in ("seconds", "agent_seconds", "env_seconds")}
         return {**{name: getattr(self, name) for name in names}, **seconds, "led": self.led, "attempt": self.attempt}
 
     def notes(self) -> dict[str, str]:
-        """Return what an episode's record says of its end besides the outcome."""
+        """Return the notes on the end for the episode's record, besides the outcome."""
         notes = {**self.terminal, "traceback": self.traceback}
         return {name: text for name, text in notes.items() if text}
 
     def end(self, outcome: str, *, trainable: bool, detail: str = "") -> Result:
-        """Set how it ended."""
+        """Set the outcome and return the result itself."""
         self.outcome, self.trainable, self.detail = str(outcome), trainable, detail
         return self
 
 
 def failed(job: Job, detail: str, version: int = 0) -> Result:
-    """The result of an episode that the infrastructure failed."""
+    """Return the result of an episode in which the infrastructure failed."""
     return Result(job, str(Outcome.ENV_ERROR), trainable=False, detail=detail, version=version)

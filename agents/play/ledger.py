@@ -1,4 +1,4 @@
-"""The ledger of a batch: every episode that was asked for ends exactly once, finished or masked."""
+"""Bookkeeping of a batch: every requested episode ends exactly once, finished or masked."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import Any
 from selfsurf.agents.play.job import Ask, Job, Result, derived, failed
 
 RERUNS = 1
-"""Times that an episode is run again when the infrastructure failed it."""
+"""Maximum number of reruns of an episode after failures of the infrastructure."""
 
 LOSSES = 3
-"""Times that an episode is run again because its worker was lost. More than `RERUNS`, for a worker takes all its
-episodes with it, whichever was to blame."""
+"""Maximum number of reruns of an episode after losses of its worker. More than `RERUNS`, because a lost worker takes
+all its episodes with it, whichever caused the loss."""
 
 
 class LedgerError(AssertionError):
-    """An episode was lost, or came twice: an error in this program."""
+    """An episode was lost or ended twice: a bug in this program."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What became of the episodes that were asked for."""
+    """Counts of the requested episodes by result."""
 
     asked: int = 0
     finished: int = 0
-    """Ended by the agent, the task or a limit of steps."""
+    """Episodes ended by the agent, the task or a step limit."""
     masked: int = 0
-    """Failed by the infrastructure each time: `env_error`, never learned from or counted as failure."""
+    """Episodes that the infrastructure failed at every attempt (`env_error`); not trained on or counted as failures."""
     rerun: int = 0
-    """Run again after an `env_error`."""
+    """Attempts repeated after an `env_error`."""
     lost: int = 0
-    """Run again, or masked, because their worker was gone."""
+    """Attempts repeated or masked because their worker was lost."""
     late: int = 0
-    """Results of attempts that had been given up, thrown away."""
+    """Discarded results of attempts that had been given up."""
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Tally)))
@@ -44,10 +44,10 @@ class Tally:
         return Tally(*(getattr(self, each.name) - getattr(other, each.name) for each in fields(Tally)))
 
     def check(self) -> Tally:
-        """Return it.
+        """Return the tally itself if it adds up.
 
         Raises:
-            LedgerError: it does not add up.
+            LedgerError: finished and masked episodes don't add up to the requested ones.
         """
         if self.asked != self.finished + self.masked:
             raise LedgerError(f"Of {self.asked} episodes, {self.finished} finished and {self.masked} were masked.")
@@ -55,13 +55,13 @@ class Tally:
 
 
 class Ledger:
-    """Hands out a batch's episodes and records how they end.
+    """Hands out a batch's episodes and records their results.
 
     Args:
-        jobs: the episodes. The same job twice is two episodes, which draw differently.
-        seed: what actions are drawn from; None leaves it to the agent.
-        version: of the weights that act.
-        reruns: times that an episode is run again when the infrastructure failed it.
+        jobs: the episodes. A repeated job is another episode with other samples.
+        seed: seed of the actions; None leaves sampling to the agent.
+        version: version of the acting weights.
+        reruns: maximum number of reruns of an episode after failures of the infrastructure.
     """
 
     def __init__(self, jobs: Sequence[Job], *, seed: int | None = None, version: int = 0, reruns: int = RERUNS) -> None:
@@ -80,7 +80,7 @@ class Ledger:
             self._queue.append(Ask(number, job, seed=own, version=version))
 
     def next(self) -> Ask | None:
-        """Return an episode to be run now, or None when all are done or under way."""
+        """Return the next episode to be played; None if none is waiting."""
         if not self._queue:
             return None
         ask = self._queue.popleft()
@@ -88,7 +88,7 @@ class Ledger:
         return ask
 
     def ended(self, ask: Ask, result: Result) -> None:
-        """Record how an attempt ended. An episode that the infrastructure failed is run again."""
+        """Record the result of an attempt, or queue a rerun after a failure of the infrastructure."""
         if not self._is_out(ask):
             return
         if result.masked and ask.attempt - self._losses[ask.number] < self._reruns:
@@ -98,7 +98,7 @@ class Ledger:
         self._close(ask, result)
 
     def lost(self, ask: Ask, why: str) -> None:
-        """Record that an attempt is gone with the worker that made it."""
+        """Record an attempt that was lost with its worker; rerun or mask its episode."""
         if not self._is_out(ask):
             return
         self._counts["lost"] += 1
@@ -109,13 +109,13 @@ class Ledger:
             self._close(ask, failed(ask.job, why, ask.version))
 
     def put_back(self, ask: Ask) -> None:
-        """Have an attempt made again as it was: it was not to blame for what befell its worker."""
+        """Queue an attempt again unchanged, because it didn't cause the loss of its worker."""
         if self._is_out(ask):
             del self._out[ask.number]
             self._queue.appendleft(ask)
 
     def isolate(self, ask: Ask) -> Ask:
-        """Have an attempt under way, and those that follow it, played alone from now on (`Ask.alone`)."""
+        """Have a running attempt and its reruns played alone from now on (`Ask.alone`)."""
         if not self._is_out(ask):
             return ask
         alone = self._out[ask.number] = replace(ask, alone=True)
@@ -123,29 +123,29 @@ class Ledger:
 
     @property
     def first(self) -> Ask | None:
-        """What `next` would return."""
+        """The attempt that `next` would return."""
         return self._queue[0] if self._queue else None
 
     @property
     def closed(self) -> int:
-        """Episodes that have ended."""
+        """Number of ended episodes."""
         return len(self._results)
 
     @property
     def waiting(self) -> int:
-        """Episodes that are to be run and are not under way."""
+        """Number of episodes waiting to be played."""
         return len(self._queue)
 
     @property
     def done(self) -> bool:
-        """Whether all have ended."""
+        """Whether all episodes have ended."""
         return self.closed == len(self.jobs)
 
     def results(self) -> list[Result]:
         """Return the results in the order of the jobs.
 
         Raises:
-            LedgerError: an episode has no result, or another's.
+            LedgerError: an episode has no result, or the result of another.
         """
         missing = [number for number in range(len(self.jobs)) if number not in self._results]
         if missing or self._out or self._queue or len(self._results) != len(self.jobs):
@@ -156,10 +156,10 @@ class Ledger:
         return results
 
     def tally(self) -> Tally:
-        """Return the tally of a batch that is done.
+        """Return the tally of a completed batch.
 
         Raises:
-            LedgerError: it does not add up.
+            LedgerError: the tally doesn't add up.
         """
         masked = sum(result.masked for result in self.results())
         counts: dict[str, Any] = dict(self._counts)

@@ -1,4 +1,4 @@
-"""Episodes under way: what the player knows of each, and how its coroutine and the caller's thread meet."""
+"""State of running episodes, and the communication between their coroutines and the caller's thread."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from selfsurf.browser_env.attempts.log import FileLog
 from selfsurf.browser_env.record.episode import EpisodeWriter
 
 CLOSING = 5.0
-"""Seconds that episodes which are cut off may take to end."""
+"""Timeout for cancelled episodes to end, in seconds."""
 
 
 class Over(Exception):
-    """An episode ends here."""
+    """Raised to end an episode with an outcome."""
 
     def __init__(self, outcome: Outcome, detail: str, *, trainable: bool = False, trace: str = "") -> None:
         super().__init__(detail)
@@ -31,7 +31,7 @@ class Over(Exception):
 
 @dataclass(eq=False)
 class Live:
-    """An episode under way."""
+    """A running episode."""
 
     ask: Ask
     slot: int
@@ -40,58 +40,59 @@ class Live:
     begun: float = field(default_factory=time.monotonic)
     env: AsyncBrowserEnv | None = None
     log: FileLog | None = None
-    """Of its attempts, where the player is to close it."""
+    """Log of the episode's attempts, if the player has to close it; else None."""
     observation: Observation | None = None
-    """The latest."""
+    """The latest observation."""
     work: Future[None] | None = None
     task: asyncio.Task[Any] | None = None
     taken_up: TakenUp | None = None
-    """What is known of it, where another process has begun it."""
+    """State of an episode that another process began; None for a new episode."""
     introduced: bool = False
-    """Whether the agent knows of it."""
+    """Whether the agent has been informed of the episode."""
     address: str = ""
-    """What to open if its browser is lost; known where a journal is kept."""
+    """Address to be reopened if the browser is lost; empty without a journal."""
     asked: list[dict[str, str]] = field(default_factory=list)
-    """In the step under way, as `Step.asked`."""
+    """Questions to a person in the current step, with the answers, for `Step.asked`."""
     question: asyncio.Future[str] | None = None
-    """While it waits for a person: the answer to be."""
+    """Future of the person's answer while the episode waits for a person; else None."""
     waits_since: float | None = None
-    """While it waits for a person, or for the function in their place: since when."""
+    """Time (monotonic clock, seconds) since which the episode waits for a person or a function in their place; else
+    None."""
     waited: float = 0.0
-    """Seconds that it waited for people."""
+    """Total seconds spent waiting for people."""
     spent: float = 0.0
-    """Of the seconds that it may take (`Manner.episode_timeout`)."""
+    """Elapsed seconds that count towards `Manner.episode_timeout`."""
     counted: float = 0.0
-    """What it had lasted when that was counted."""
+    """Value of `lasted` at the last call of `count`."""
 
     @property
     def lasted(self) -> float:
-        """Seconds since it began, without those that it waited for people."""
+        """Seconds since the episode's start, excluding waits for people."""
         now = time.monotonic()
         return now - self.begun - self.waited - (now - self.waits_since if self.waits_since is not None else 0)
 
     def count(self, share: float) -> None:
-        """Count the time since this was last called, in which a thread got this share of a core."""
+        """Count the time since the last call towards the timeout, scaled by a thread's share of a core."""
         lasted = self.lasted
         self.spent, self.counted = self.spent + (lasted - self.counted) * share, lasted
 
     def go_on(self) -> None:
-        """No longer wait for a person."""
+        """Stop waiting for a person."""
         if self.waits_since is not None:
             self.waited, self.waits_since = self.waited + time.monotonic() - self.waits_since, None
 
     @property
     def trace(self) -> dict[str, str]:
-        """What its record says of the log."""
+        """The trace id of the log, as an entry of the episode's record; empty without a log."""
         return {} if self.log is None else {"traceId": self.log.trace_id}
 
     def close_log(self) -> None:
-        """Close the log with what came of the episode."""
+        """Close the log with the episode's result."""
         if self.log is not None:
             self.log.close(self.result.ending, self.result.detail)
 
     def late(self, manner: Manner) -> Over | None:
-        """What ends it if it has run out of time, on the account of what took most of it; else None."""
+        """Return the timeout error of an episode, blaming the agent or the environment; None within the limit."""
         limit, slow = manner.episode_timeout, manner.slow_agent
         if self.spent <= limit:
             return None
@@ -103,19 +104,19 @@ class Live:
 
 @dataclass(eq=False)
 class Request:
-    """An episode waits for the agent."""
+    """A request of an episode for the agent's decision."""
 
     live: Live
     observation: Observation
     answer: asyncio.Future[tuple[Decision, Privileged | None]]
     told: Privileged | None = None
-    """What the task's oracle would do."""
+    """The oracle's next action with its reason; None without an oracle."""
     since: float = field(default_factory=time.monotonic)
     began: float = field(default_factory=time.time)
 
 
 def give_answer(request: Request, answer: tuple[Decision, Privileged | None] | Over) -> None:
-    """Give an episode what it waits for, or end it; from the caller's thread."""
+    """Pass the decision, or the end, to a waiting episode; called from the caller's thread."""
 
     def give() -> None:
         if request.answer.done():
@@ -129,17 +130,17 @@ def give_answer(request: Request, answer: tuple[Decision, Privileged | None] | O
 
 
 UNKNOWN: tuple[float, Info, Observation] = (0.0, {}, cast(Observation, {}))
-"""What is not known of a step before it has been made."""
+"""Placeholder for the reward, info and observation of a step before its execution."""
 
 
 def settle(answer: asyncio.Future[str], text: str) -> None:
-    """Give an episode a person's answer; on its loop."""
+    """Pass a person's answer to an episode; called on the episode's event loop."""
     if not answer.done():
         answer.set_result(text)
 
 
 async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    """End coroutines of episodes, within a bound."""
+    """Cancel episodes' coroutines and wait up to `CLOSING` seconds for their end."""
     for task in tasks:
         task.cancel()
     if tasks:

@@ -1,4 +1,4 @@
-"""How episodes are played, and who is told of it."""
+"""Options of playing episodes, and callbacks for progress."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ from selfsurf.browser_env import Observation, Outcome
 
 @dataclass(frozen=True)
 class Manner:
-    """How episodes are played."""
+    """Options of playing episodes."""
 
     demonstrate: bool = False
     """Show the agent the oracle's next action at every step."""
     lead: float = 0.0
-    """Probability with which the oracle takes an episode's first step, and each further one after a step of its own:
-    the agent goes on from there. Where there is no oracle the agent begins."""
+    """Probability that the oracle takes an episode's first step, and each further step after its own; the agent
+    continues from there. Tasks without an oracle begin with the agent."""
     most: int | None = None
-    """Most episodes that the agent is asked for in one call. With 1, what is sampled is the same to the last bit
-    whatever is played beside it; else batches of another size may change last bits."""
+    """Maximum number of episodes in one call of the agent; None for no limit. With 1, samples are bit-identical
+    whatever else is played; other batch sizes may change last bits."""
     episode_timeout: float = math.inf
-    """Seconds of a machine with a free core that an episode may take, waiting for the agent included, for a person
-    not."""
+    """Timeout of an episode in seconds of a machine with a free core, including waits for the agent, excluding waits
+    for people."""
     slow_agent: Literal[Outcome.TIMEOUT, Outcome.ENV_ERROR] = Outcome.ENV_ERROR
-    """What an episode is that ran out of time in the agent: its failure, or that of the machine that its model is on.
-    One that ran out of time in the environment is `env_error`."""
+    """Outcome of an episode that timed out in the agent: a failure of the agent, or of the machine that runs its model.
+    A timeout in the environment is always `env_error`."""
     agent_errors: Literal["raise", "fail"] = "raise"
-    """What happens when the agent's own code raises: `turn` raises that, or the episode has failed, is not learned
-    from, and keeps the traceback."""
+    """Handling of errors in the agent's own code: `raise` lets `turn` raise the error; `fail` marks the episode as
+    failed, not trainable, with the traceback."""
     keep_steps: bool = True
-    """Keep all steps in the result, rather than its totals only."""
+    """Keep all steps in the result, rather than only its totals."""
 
 
 class Watch:
-    """Is told what happens, in the caller's thread. Override what is of interest."""
+    """Callbacks for progress, called in the caller's thread. Override as needed."""
 
     def begun(self, ask: Ask) -> None:
-        """An episode begins."""
+        """Called when an episode begins."""
 
     def opened(self, ask: Ask, observation: Observation) -> None:
-        """Its page is there."""
+        """Called when an episode's page is open."""
 
     def acting(self, asks: Sequence[Ask]) -> None:
-        """The agent is about to be asked for these episodes. A `Stop` that is raised ends them instead."""
+        """Called before the agent is asked for these episodes. Raising `Stop` ends them instead."""
 
     def acted(self) -> None:
-        """The agent has answered, or failed."""
+        """Called when the agent has answered or failed."""
 
     def stepped(self, ask: Ask, step: Step) -> None:
-        """A step has been made."""
+        """Called after each step."""
 
     def waiting(self, ask: Ask, question: dict[str, str]) -> None:
-        """An episode waits for a person (`info["waiting"]`): `Player.answer` goes on with it."""
+        """Called when an episode waits for a person (`info["waiting"]`), until `Player.answer` passes the answer."""
 
 
 @dataclass
 class Times:
-    """What a player's time went into, summed over its episodes, which went on at the same time."""
+    """Time spent by a player, summed over concurrent episodes."""
 
     episodes: int = 0
     steps: int = 0
     env_seconds: float = 0.0
-    """In resets and steps."""
+    """Seconds in resets and steps."""
     agent_seconds: float = 0.0
-    """From when an observation was there until its action was."""
+    """Seconds from each observation to its action."""

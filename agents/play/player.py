@@ -1,11 +1,11 @@
-"""Plays episodes: the one loop between agents and environments, whoever asks for them.
+"""Plays episodes: the single loop between agents and environments, for all callers.
 
-Each episode is a coroutine on the environments' event loop: reset, and then ask for a decision and step until the end.
-The agent is asked in the caller's thread (`Player.turn`), for all episodes that wait for it in one call; what happened
-is written there, too. So a slow page delays its own episode only, and a model never runs beside itself.
+Each episode is a coroutine on the environments' event loop: reset, then ask for a decision and step until the end. The
+agent is asked in the caller's thread (`Player.turn`), for all waiting episodes in one call; records are written there,
+too. So a slow page delays only its own episode, and a model never runs concurrently with itself.
 
-It knows nothing of where jobs come from or what becomes of results: `Ledger` accounts for them; `selfsurf run` plays
-one in this thread, benchmarks play in worker processes, training here or in Ray actors.
+The player is independent of the source of jobs and the use of results: `Ledger` accounts for them; `selfsurf run` plays
+one episode in its own thread, benchmarks play in worker processes, training here or in Ray actors.
 """
 
 from __future__ import annotations
@@ -48,27 +48,26 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CALL_TIMEOUT = 1200.0
-"""Seconds that a reset or a step may take. Environments have deadlines of their own, which end far earlier; this is
-for when those fail."""
+"""Timeout of a reset or a step, in seconds. A last resort: environments have much shorter deadlines of their own."""
 
 FIRST_CALL = 0.5
-"""Seconds that the first call of the agent is assumed to take."""
+"""Assumed duration of the agent's first call, in seconds."""
 
 Ended: TypeAlias = tuple[Ask, Result]
 
 
 class Player:
-    """Plays episodes.
+    """Plays episodes concurrently with one agent.
 
     Args:
-        agent: decides in all of them.
-        environments: where they take place.
-        slots: most episodes at the same time.
-        manner: how they are played.
-        prepare: called with the version of the weights that are to act, before the agent is asked.
-        record: opens what an episode is written with; None: it isn't.
-        watch: is told what happens.
-        at_end: awaited when an episode has ended, with its environment still as it was.
+        agent: decides in all episodes.
+        environments: pool of environments.
+        slots: maximum number of concurrent episodes.
+        manner: options.
+        prepare: called with the version of the acting weights before the agent is asked.
+        record: opens the writer of an episode; returns None for no record.
+        watch: callbacks for progress.
+        at_end: awaited when an episode has ended, before its environment is reused.
     """
 
     def __init__(
@@ -105,15 +104,15 @@ class Player:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no episode is running."""
         return not self._live
 
     def wake(self) -> None:
-        """Make a `turn` that waits return; from any thread."""
+        """Make a waiting `turn` return; may be called from any thread."""
         self._events.put(None)
 
     def begin(self, ask: Ask, taken_up: TakenUp | None = None) -> None:
-        """Begin an episode, or go on with one that another process has begun; there must be room."""
+        """Begin an episode, or continue one that another process began; requires a free slot (`has_room`)."""
         result = Result(ask.job, str(Outcome.RUNNING), trainable=True, version=ask.version, attempt=ask.attempt)
         live = Live(ask, self._free.pop(), result, self._record(ask), taken_up=taken_up)
         if taken_up is not None:
@@ -124,17 +123,17 @@ class Player:
         live.work.add_done_callback(lambda work: self._events.put(partial(self._finish, live)))
 
     def play(self, ask: Ask, taken_up: TakenUp | None = None) -> Result:
-        """Play one episode to its end, with nothing else under way; as `begin` and `turn`."""
+        """Play one episode to its end, with no other episode running."""
         self.begin(ask, taken_up)
         while not (ended := self.turn()):
             pass
         return ended[0][1]
 
     def turn(self, patience: float = 0.5) -> list[Ended]:
-        """Let the episodes go on for a moment, at most `patience` seconds if nothing happens; return what has ended.
+        """Advance the episodes, waiting at most `patience` seconds for an event, and return the ended episodes.
 
         Raises:
-            Exception: the agent's own (`Manner.agent_errors`), or an episode can't be written.
+            Exception: an error of the agent's own code (`Manner.agent_errors`), or an episode can't be written.
         """
         if self._waiting and self._may_grow():
             patience = min(patience, self._gather.left([one.since for one in self._waiting]))
@@ -148,7 +147,7 @@ class Player:
         return ended
 
     def answer(self, ask: Ask, text: str) -> bool:
-        """Bring a person's answer to the episode of this attempt. False: it waits for none."""
+        """Pass a person's answer to the episode of an attempt; return False if the episode doesn't wait for one."""
         for live in self._live.values():
             if live.ask is ask and live.question is not None:
                 question, live.question = live.question, None
@@ -157,10 +156,10 @@ class Player:
         return False
 
     def close(self, outcome: Outcome = Outcome.ENV_ERROR, detail: str = "the rollouts were ended") -> list[Ended]:
-        """Cut off what is under way, as ended in this way, and return it."""
+        """Cut off all running episodes with the given outcome, and return them."""
         self._waiting.clear()
         cut = list(self._live.values())
-        with contextlib.suppress(EnvError):  # the loop has ended, and they with it
+        with contextlib.suppress(EnvError):  # the loop and its coroutines have ended already
             runtime().run(cancel([live.task for live in cut if live.task is not None]))
         for live in cut:
             if live.work is None or live.work.cancelled() or not live.work.done():
@@ -172,7 +171,7 @@ class Player:
         return ended
 
     def leave(self) -> None:
-        """Let go of what is under way as if this process were killed: another one can go on with it."""
+        """Abandon all running episodes, as if this process were killed; another process can continue them."""
         runtime().run(cancel([live.task for live in self._live.values() if live.task is not None]))
 
     async def _play(self, live: Live) -> None:
@@ -200,7 +199,7 @@ class Player:
         begun = env.reset(seed=job.seed) if taken_up is None else env.resume(taken_up.so_far)
         observation, _ = await self._in_time(live, begun)
         live.observation = observation
-        env.core.patient = False  # whoever is asked, the time that an answer takes is nobody's fault
+        env.core.patient = False  # the time for an answer must not count as the environment's
         await self._note_address(live, risky=False)
         self._events.put(partial(self._opened, live, observation))
         ended = False
@@ -212,7 +211,7 @@ class Player:
             observation, ended = await self._complete(live, step, done)
 
     async def _decided(self, live: Live, observation: Observation) -> Step:
-        """Have the agent decide; it may ask the environment something first."""
+        """Return a step with the agent's decision, after answering the agent's queries."""
         assert live.env is not None
         while True:
             request = Request(live, observation, asyncio.get_running_loop().create_future())
@@ -226,7 +225,7 @@ class Player:
             self._events.put(partial(self._agent.told, live.slot, said))
 
     async def _complete(self, live: Live, step: Step, done: StepResult) -> tuple[Observation, bool]:
-        """Complete a step that the environment has made, or that waits for a person; return what is there then."""
+        """Complete an executed step, waiting for people if necessary; return the next observation and `ended`."""
         env, result = live.env, live.result
         assert env is not None
         while "waiting" in done[4]:
@@ -250,10 +249,10 @@ class Player:
     async def _confirmed(
         self, live: Live, taken_up: TakenUp, one: Confirmed, seen: Observation
     ) -> tuple[Observation, bool]:
-        """Carry out an action that was allowed after its process had ended, on the same element of the page now."""
+        """Execute an action that a person allowed after its process ended, on the matching element of the new page."""
         assert live.env is not None
         action, way, missing = matching(one.action, one.elements, seen["elements"])
-        if way == "position":  # another row of a list may be in its place by now
+        if way == "position":  # another row of a list may have taken its place
             missing = "There are several elements like it here."
         if missing:
             seen["last_error"] = f"{seen['last_error']} The user allowed {one.action.to_json()}, but {missing}".strip()
@@ -267,12 +266,12 @@ class Player:
         return await self._complete(live, Step(seen, Decision(action), None, *UNKNOWN, time.time()), done)
 
     async def _note_address(self, live: Live, *, risky: bool) -> None:
-        """Note what to open if the browser is lost, but nothing that a risky action has led to."""
+        """Record the address to be reopened if the browser is lost, except after risky actions."""
         if live.writer is not None and live.writer.journal is not None and live.env is not None and not risky:
             live.address = await live.env.address() or live.address
 
     async def _told(self, live: Live, env: AsyncBrowserEnv, question: dict[str, str]) -> str | Exception:
-        """Wait for a person, or the function in their place, however long."""
+        """Wait without timeout for the answer of a person, or of the function in their place."""
         live.waits_since = time.monotonic()
         try:
             said = await env.core.replied()
@@ -288,7 +287,7 @@ class Player:
             live.go_on()
 
     async def _in_time(self, live: Live, work: Awaitable[T]) -> T:
-        """Await an environment. Whatever goes wrong in it is its own failure."""
+        """Await a call of the environment; any error or timeout ends the episode as `env_error`."""
         start = time.monotonic()
         try:
             async with limited(CALL_TIMEOUT) as limit:
@@ -304,7 +303,7 @@ class Player:
             self.times.env_seconds += seconds
 
     def _handle_events(self, patience: float) -> None:
-        """Handle what has happened; wait for the first of it."""
+        """Handle all pending events, waiting up to `patience` seconds for the first."""
         try:
             event = self._events.get(timeout=patience) if patience > 0 else self._events.get_nowait()
             while True:
@@ -336,17 +335,17 @@ class Player:
             self._waiting.append(request)
 
     def _introduce(self, live: Live, goal: str) -> None:
-        """Tell the agent of an episode, and what was done in it before."""
+        """Begin the episode in the agent, and replay the actions executed before this process."""
         assert live.env is not None
         files, open_ended = file_names(live.env.core.settings.safety.upload_from), live.env.task.open_ended
         folder = None if live.writer is None or live.writer.redacted_in_full else live.writer.folder
         self._agent.begin(live.slot, live.ask.job, goal, open_ended=open_ended, files=files, folder=folder)
         for past in live.taken_up.steps if live.taken_up is not None else ():
-            with contextlib.suppress(ActionError):  # a reply that was no action
+            with contextlib.suppress(ActionError):  # a reply without an action
                 self._agent.follow(live.slot, past["observation"], recorded_action(past["actions"][0]))
 
     def _oracle(self, live: Live) -> Privileged | None:
-        """What the task's oracle would do. For one that raises, only an agent that follows it is to blame."""
+        """Return the oracle's next action. An error of the oracle fails only agents that follow the oracle."""
         assert live.env is not None
         try:
             return live.env.privileged()
@@ -357,7 +356,7 @@ class Player:
             return None
 
     def _led(self, request: Request) -> bool:
-        """Let the oracle act, if it is its turn and it knows an action."""
+        """Let the oracle take the step if it is one of the episode's first oracle steps; return whether it did."""
         live, result = request.live, request.live.result
         if not result.length == result.led < live.ask.led(self._manner.lead):
             return False
@@ -372,7 +371,7 @@ class Player:
 
     @staticmethod
     def _note_intent(request: Request, decision: Decision) -> None:
-        """Write down what is about to be done, before it is."""
+        """Record the decision in the journal before the action is executed."""
         writer = request.live.writer
         if writer is not None and writer.journal is not None:
             writer.note_before(
@@ -385,13 +384,13 @@ class Player:
             )
 
     def _may_grow(self) -> bool:
-        """Whether others may join those that wait for the agent, in the same call."""
+        """Whether further episodes may join the waiting ones in the same call of the agent."""
         count, most = len(self._waiting), self._manner.most
         moving = sum(live.waits_since is None for live in self._live.values())
         return count < moving and (most is None or count < most)
 
     def _act(self) -> None:
-        """Ask the agent for the episodes that have waited longest and share a version of the weights."""
+        """Ask the agent for the longest-waiting episodes with the same version of the weights."""
         self._waiting.sort(key=lambda one: one.since)
         version = self._waiting[0].live.ask.version
         acting = [one for one in self._waiting if one.live.ask.version == version][: self._manner.most]
@@ -415,7 +414,7 @@ class Player:
         for one, answer in zip(acting, answers, strict=True):
             self.times.agent_seconds += now - one.since
             one.live.result.agent_seconds += self._gather.last_call / len(acting)
-            if isinstance(answer, (PolicyError, Stop)):  # of the former nobody is to blame: the server has failed
+            if isinstance(answer, (PolicyError, Stop)):  # a failure of the model's server is not the agent's fault
                 give_answer(one, Over(Outcome.STOPPED if isinstance(answer, Stop) else Outcome.ENV_ERROR, str(answer)))
             elif isinstance(answer, BaseException):
                 self._blame_agent(one, raised(answer))
@@ -449,7 +448,7 @@ class Player:
         self._watch.stepped(live.ask, step)
 
     def _end_late(self) -> None:
-        """End the episodes that have run out of time while they wait for the agent."""
+        """End episodes that time out while they wait for the agent."""
         now = share()
         for live in self._live.values():
             live.count(now)
@@ -460,10 +459,10 @@ class Player:
                 give_answer(one, over)
 
     def _finish(self, live: Live) -> None:
-        """Close an episode that has ended, and make room.
+        """Record the end of an episode, and free its slot.
 
         Raises:
-            Exception: an error in this program has ended it.
+            Exception: the episode ended by a bug in this program.
         """
         if self._live.get(live.slot) is not live:
             return
@@ -479,7 +478,7 @@ class Player:
         result.seconds = live.lasted
         if live.env is not None:
             self._environments.drop(live.env)
-        taken_up = live.taken_up is not None and live.observation is None  # in vain: it can be tried again
+        taken_up = live.taken_up is not None and live.observation is None  # resuming failed and can be retried
         if live.introduced:
             result.terminal_reason = self._agent.why_ended(live.slot, result.outcome, result.detail)
         if live.writer is not None and not taken_up:
@@ -492,7 +491,7 @@ class Player:
         ended = f"{result.job.env_id} seed {result.job.seed}: {result.ending} after {result.length} steps"
         _log.info("%s", redact_known("\n".join(filter(None, (ended, result.detail, result.traceback))).rstrip()))
         self.times.episodes += 1
-        self._ended.append((live.ask, result))  # first: what an agent raises loses no result
+        self._ended.append((live.ask, result))  # before `end`, which may raise
         if live.introduced and not result.masked:
             reached = result.solved or (result.claimed and not result.judged)
             self._agent.end(live.slot, reached=reached, strict=self._manner.agent_errors == "raise")

@@ -1,4 +1,4 @@
-"""What an episode keeps about the agent: how each action came about, and which versions of what were at work."""
+"""Records of the agent in an episode: the origin of each action, and the versions of the packages involved."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ PACKAGES = (
     "selfsurf", "gymnasium", "playwright", "miniwob", "torch", "transformers", "trl", "peft", "llguidance",
     "bitsandbytes", "openai", "mlx", "mlx-lm", "mlx-vlm", "tensorrt-llm",
 )  # fmt: skip
-"""The packages that a result depends on."""
+"""Packages that may affect a result."""
 
 
 def policy_record(decision: Decision) -> dict[str, Any]:
-    """Return what an episode keeps of a decision: exactly what was shown and sampled, and what it cost."""
+    """Return a decision's record for the episode: the exact prompt and completion, usage, and guard reports."""
     sampled = sampled_record(decision.completion, decision.messages)
     return {**sampled, "error": decision.error, **decision_record(decision)}
 
 
 def sampled_record(completion: Completion, messages: Sequence[Message]) -> dict[str, Any]:
-    """Return what an episode keeps of a completion: exactly what was shown and sampled, and what it cost."""
+    """Return a completion's record for the episode: the exact prompt, sampled tokens and usage."""
     record = {
         "prompt": [{"role": message.role, "text": message.text} for message in messages],
         **{name: value for name, value in vars(completion).items() if name != "usage"},
@@ -40,7 +40,7 @@ def sampled_record(completion: Completion, messages: Sequence[Message]) -> dict[
 
 
 def intended(action: Act) -> Any:
-    """Return what a journal keeps of an action before it is sent; what is none stays, for the environment to say so."""
+    """Return the journal's form of an action before execution. Invalid actions are returned as text."""
     if not isinstance(action, str):
         with contextlib.suppress(ActionError):
             return parse_action(action).to_dict()
@@ -48,7 +48,7 @@ def intended(action: Act) -> Any:
 
 
 def decision_record(decision: Decision) -> dict[str, Any]:
-    """Return what an episode keeps of what an agent made of a reply."""
+    """Return the record of the agent's further processing of a reply: guards, remaining actions, roles, graph."""
     return {
         "guard": decision.guard_note,
         "guards": decision.guard_counts,
@@ -63,5 +63,5 @@ def decision_record(decision: Decision) -> dict[str, Any]:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of what a result depends on. They are looked up once a process: episodes ask often."""
+    """Return the versions of Python and all `PACKAGES`, cached per process."""
     return {"python": platform.python_version(), **{name: installed(name) or "absent" for name in PACKAGES}}

@@ -1,4 +1,4 @@
-"""Answers what an agent asks of the environment between two steps (`agents.agent.Query`): plain data, for records."""
+"""Answers an agent's queries to the environment between two steps (`agents.agent.Query`) with plain data."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from selfsurf.browser_env.observe.outline import ElementText, OutlineLine, parse
 from selfsurf.browser_env.text import clip
 
 SCREENS, PASSAGES = 10, 200
-"""Most screens of a scan, and most passages that it returns."""
+"""Maximum numbers of screens in a scan and of passages in its answer."""
 
 PARTS, LONGEST = 6, 100
-"""Most lines of a passage, and most characters of its static texts."""
+"""Maximum numbers of parts of a passage and of characters of its static texts."""
 
 
 async def answered(env: AsyncBrowserEnv, query: Query) -> dict[str, Any]:
-    """Ask the environment.
+    """Answer a query by asking the environment.
 
     Returns:
-        For `risk`: the `risk` (`kind`, `why`, and `asks`: a step with the action has somebody asked), or None.
-        For `look`: that, if there is an action, and the `page` as it is now, an observation that is none of the
-        episode's and belongs to no record; there is none where the page can't be observed.
+        For `risk`: the `risk` (`kind`, `why`, and `asks`: whether a step with the action asks for confirmation), or
+        None.
+        For `look`: the `risk`, if the query has an action, and the current `page`, an observation that is not recorded
+        in the episode; absent if the page can't be observed.
         For `scan`: the `lines` of the whole page, as `passages` makes them.
-        For `screenshot`: `shown`, and the `screenshot`, which belongs to the observation and to no record.
+        For `screenshot`: `shown`, and the `screenshot`, which is added to the observation but not recorded.
     """
     if query.ask == "screenshot":
         try:
             picture = await env.screenshot()
-        except EnvError:  # the next step says what has become of the page
+        except EnvError:  # reported by the next step
             picture = None
         return {"shown": picture is not None, "screenshot": picture}
     if query.ask == "scan":
@@ -50,17 +51,17 @@ async def answered(env: AsyncBrowserEnv, query: Query) -> dict[str, Any]:
 
 
 def passages(dom: str) -> list[str]:
-    """Return what an outline says as passages in reading order, without ids and values.
+    """Return the texts of an outline as passages in reading order, without ids and values.
 
     A small container, such as a row of a table, is one passage. Elsewhere an element or a heading begins a passage, and
-    the static text behind it belongs to it: prices stand with what they are the prices of.
+    the static text after it belongs to it, so that a price stays with its product.
     """
     rows = parse_outline(dom)
     indents = [row.indent for row in rows]
     holds = [after > indent for indent, after in zip(indents, [*indents[1:], 0], strict=True)]
     texts = [_said(row, held) for row, held in zip(rows, holds, strict=True)]
     found: list[list[str]] = []
-    place, joins = 0, -1  # the indentation of a text that belongs to the last passage
+    place, joins = 0, -1  # joins: indentation of text that continues the last passage
     while place < len(rows):
         end = next((after for after in range(place + 1, len(rows)) if indents[after] <= indents[place]), len(rows))
         inside = [text for text in texts[place:end] if text]
@@ -86,14 +87,14 @@ def _said(row: OutlineLine, holds: bool) -> str:
 
 
 def note_reason(step: Step) -> None:
-    """Add the terminal reason and type of the agent's graph, if it has one, to the info of an episode's last step."""
+    """Add the terminal reason and type of a graph agent to the info of an episode's last step."""
     if step.decision.graph:
         claim = step.decision.graph["claim"]
         step.info.update(terminal_fields(str(normalized(step.info["outcome"], claim) or "")))
 
 
 def gave_up(step: Step) -> bool:
-    """Has the agent given up with this step? Its info says then that the episode has failed."""
+    """Whether the agent gives up with this step. If so, the step's info is changed to a failed episode."""
     why = step.decision.gives_up
     if why:
         outcome = Outcome.FAILED if step.info.get("judged", True) else Outcome.STOPPED

@@ -1,4 +1,4 @@
-"""An agent that plays a recorded episode's actions again, a person's or an agent's, and says whether it ended alike."""
+"""An agent that replays a recorded episode's actions, and a comparison of the two ends."""
 
 from __future__ import annotations
 
@@ -42,51 +42,51 @@ NOT_RISKED = "Not done: it looks risky ({kind}), and an action before it could n
 
 @dataclass(frozen=True)
 class ReplayedStep:
-    """One recorded action, played again."""
+    """One replayed action of a recording."""
 
     step: int
     action: str
-    """As it was carried out, or as it was recorded when its element was not found."""
+    """The action as executed, or as recorded if its element was not found."""
     done: bool
     matched: str
-    """How its element was found: `id`, `name`, `position`, or empty where there is none or none was found."""
+    """How the element was found: `id`, `name` or `position`; empty if not found or not needed."""
     error: str
 
 
 @dataclass(frozen=True)
 class Replay:
-    """An episode, played again."""
+    """The result of a replayed episode."""
 
     steps: list[ReplayedStep]
     outcome: str
     reward: float
     difference: str
-    """What differs at the end, in one sentence; empty if nothing does. Where a task judges, outcome and reward are
-    compared; else, address and outline of the last page."""
+    """Difference between the two ends, in one sentence; empty for none. Episodes judged by a task are compared by
+    outcome and reward, others by address and outline of the last page."""
 
     @property
     def same_outcome(self) -> bool:
-        """Whether it ended as it did."""
+        """Whether the replay ended like the recording."""
         return not self.difference
 
     @property
     def complete(self) -> bool:
-        """Whether every action could be done."""
+        """Whether every action was executed."""
         return all(step.done for step in self.steps)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the replay as plain data."""
         return {**asdict(self), "same_outcome": self.same_outcome, "complete": self.complete}
 
 
 class ReplayAgent:
-    """Plays an episode's actions again. An action whose element is not there is skipped, and the next one is tried.
+    """Replays an episode's actions. An action whose element is missing is skipped.
 
-    After one that could not be done, none is that looks risky: `replay` has the environment ask `allows`.
+    After a failed action, risky actions are refused: `replay` has the environment ask `allows`.
 
     Args:
-        episode: what to play.
-        files: folder in which uploaded files are looked for by their names.
+        episode: the recorded episode.
+        files: folder of the uploaded files.
         shown: called with each step as soon as its result is known.
     """
 
@@ -98,26 +98,26 @@ class ReplayAgent:
         self._shown = shown or (lambda step: None)
 
     def reset(self, goal: str = "") -> None:
-        """Go back to the first action."""
+        """Restart at the first action."""
         self._actions = ((step, action) for step in self.episode.steps() for action in step["actions"])
         self._steps: list[ReplayedStep] = []
         self._refused = ""
         self._open: ReplayedStep | None = None
-        """The action that was returned last; what came of it is seen in the next observation."""
+        """The last returned action; its result is visible in the next observation."""
         self._end: Observation | None = None
-        """What was there before a person said how it ended, which is no part of the page."""
+        """The observation before the recorded claim that ended the episode; None before a claim."""
 
     def act(self, obs: Observation) -> Action:
-        """Return the next action, with its element's id on this page.
+        """Return the next action, with its element's id on the current page.
 
         Raises:
-            Stop: there is none.
+            Stop: no actions are left.
         """
         self._close(obs)
         for step, entry in self._actions:
             try:
                 action = recorded_action(entry)
-            except ActionError as failure:  # a reply that was not an action
+            except ActionError as failure:  # a reply without an action
                 text = entry.get("unreadable") or str(entry)
                 self._add(ReplayedStep(step["step"], text, False, "", str(failure)))
                 continue
@@ -135,17 +135,17 @@ class ReplayAgent:
         raise Stop(RECORDING_ENDED)
 
     def allows(self, action: Action, element: Element | None, risk: Risk) -> bool:
-        """Say whether a risky action may be done: only if all before it were."""
+        """Return whether a risky action may be executed: only if all actions before it were."""
         self._refused = "" if all(step.done for step in self._steps) else NOT_RISKED.format(kind=risk.kind)
         return not self._refused
 
     def result(self, last: Observation, *, outcome: str, reward: float) -> Replay:
-        """Compare the end with the recorded one.
+        """Compare the end with the recorded end.
 
         Args:
             last: the last observation.
-            outcome: how the episode ended now.
-            reward: its sum.
+            outcome: outcome of the replayed episode.
+            reward: total reward of the replayed episode.
         """
         self._close(last)
         difference = _difference(self.episode.meta, outcome, reward, self._end or last)
@@ -164,7 +164,7 @@ class ReplayAgent:
 
 
 class _Last(Watch):
-    """Keeps the latest observation, and what the environment says of the episode."""
+    """Stores the latest observation and outcome."""
 
     observation: Observation
     outcome = "running"
@@ -184,15 +184,15 @@ def replay(
     shown: Callable[[ReplayedStep], None] | None = None,
     **env_options: Any,
 ) -> Replay:
-    """Play an episode's actions in a new environment, and compare the end.
+    """Replay an episode's actions in a new environment, and compare the end.
 
     Args:
-        episode: what to play.
-        task: its task, or an open-ended one with its start page.
-        files: folder in which uploaded files are looked for by their names.
+        episode: the recorded episode.
+        task: its task, or an open-ended task with its start page.
+        files: folder of the uploaded files.
         shown: called with each step as soon as its result is known.
-        env_options: of the environment (`browser_env.env.make_core`). Secrets in the episode need those of the same
-            name in `Safety.secrets`. Without a `Safety.confirm` nothing risky is done after an action that failed.
+        env_options: options of the environment (`browser_env.env.make_core`). Secrets in the episode need those of the
+            same name in `Safety.secrets`. Without a `Safety.confirm`, risky actions are refused after a failed action.
 
     Raises:
         EnvError: the task could not be brought to its start, or the environment failed on the way.
@@ -214,7 +214,7 @@ def replay(
 
 
 def recorded_answers(episode: Episode) -> Callable[[str, str], str]:
-    """Return a `dialogs` policy that answers as the episode's events say, kind by kind, and then accepts."""
+    """Return a `dialogs` policy that repeats the recorded answers for each kind of dialog, and then accepts."""
     answers: dict[str, deque[str]] = {}
     for step in episode.steps():
         for event in step["events"]:

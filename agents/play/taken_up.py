@@ -1,7 +1,7 @@
-"""Goes on with an episode whose process was killed: from its steps and its journal, without doing anything twice.
+"""Resumes an episode whose process was killed, from its steps and its journal, without executing anything twice.
 
-An action that was about to be sent, and whose result is not recorded, may have been carried out or not. It is recorded
-as such and never sent again: the agent is told, looks at the page, and decides anew.
+An action whose intent is recorded but whose result isn't may have been executed or not. It is recorded as interrupted
+and never sent again: the agent is informed, looks at the page, and decides anew.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from selfsurf.browser_env.record.journal import read_journal, under_way
 from selfsurf.browser_env.task import SoFar
 
 HARMLESS = ("message", "ask_user", "finish", "infeasible", "wait")
-"""Actions that do nothing to a page: one that was cut off is simply decided anew."""
+"""Actions without effect on a page; after an interruption they are decided anew."""
 
 CUT_OFF = (
     "The run was interrupted while this was being done: it may have happened or not. Look at the page, and do it again "
@@ -29,52 +29,52 @@ CUT_OFF = (
 
 @dataclass(frozen=True)
 class Confirmed:
-    """An action that a person has allowed, and that has not been sent."""
+    """An action that a person has allowed and that has not been executed."""
 
     action: Action
     elements: tuple[Element, ...]
-    """Of the page when it was decided; ids may differ now."""
+    """Elements of the page on which the action was chosen; their ids may have changed."""
     text: str
-    """What the person was asked."""
+    """The question to the person."""
     answer: str
 
 
 @dataclass(frozen=True)
 class TakenUp:
-    """What a player needs to go on with an episode."""
+    """The state from which a player resumes an episode."""
 
     so_far: SoFar
     steps: tuple[dict[str, Any], ...]
-    """As recorded."""
+    """The recorded steps."""
     confirmed: Confirmed | None = None
 
 
 def question_of(episode: Episode) -> dict[str, Any] | None:
-    """Return what an episode waits for: `step`, `time`, `kind` and `text`; None if it waits for nobody."""
+    """Return the pending question of an episode: `step`, `time`, `kind` and `text`; None for none."""
     lines = under_way(read_journal(journal_path(episode)), len(list(episode.steps())))
     return dict(lines[-1]) if lines and lines[-1]["event"] == "asked" else None
 
 
 def end_of(episode: Episode) -> dict[str, Any] | None:
-    """Return the step that has ended an episode whose process was killed before it could close it; None: it goes on."""
+    """Return the step that ended an episode, even if its record was never finished; None for a running one."""
     last = next(reversed([*episode.steps()]), None)
     return last if last is not None and last["outcome"] != "running" else None
 
 
 def journal_path(episode: Episode) -> Any:
-    """Return where an episode's journal is."""
+    """Return the path of an episode's journal."""
     return episode.folder / "running" / "journal.jsonl"
 
 
 def take_up(writer: EpisodeWriter, answer: str | None) -> TakenUp | None:
-    """Return what is needed to go on with an episode, and record the step that was under way.
+    """Return the state for resuming an episode, after recording its interrupted step.
 
     Args:
-        writer: a reopened one.
-        answer: what a person says to the question that the episode waits for, if it does.
+        writer: the reopened writer of the episode.
+        answer: the person's answer to the episode's pending question, if any.
 
     Returns:
-        None: its page was not open yet, and it begins anew.
+        None if the episode's page was never opened; the episode then begins anew.
     """
     assert writer.journal is not None
     lines = read_journal(writer.journal.path)
@@ -105,7 +105,7 @@ def take_up(writer: EpisodeWriter, answer: str | None) -> TakenUp | None:
 
 
 def _end_step(writer: EpisodeWriter, own: Sequence[Mapping[str, Any]], answer: str | None) -> Confirmed | None:
-    """Record the step that was under way, unless it has not begun or is only now to be carried out."""
+    """Record the interrupted step; return its action if it is allowed but not yet executed."""
     intent, last = own[0], own[-1]
     entry = intent["action"] if isinstance(intent["action"], dict) else {"unreadable": intent["action"]}
     asked = next((line for line in reversed(own) if line["event"] == "asked"), None)
@@ -153,7 +153,7 @@ def _record(
 
 
 def _messages(goal: str, steps: Sequence[Mapping[str, Any]]) -> tuple[ChatMessage, ...]:
-    """Return the chat as the recorded steps have left it."""
+    """Return the chat after the recorded steps."""
     if not steps:
         return (ChatMessage(role="user", text=goal),) if goal else ()
     messages = [ChatMessage(role=each["role"], text=each["text"]) for each in steps[-1]["observation"]["messages"]]

@@ -1,6 +1,6 @@
-"""The façade: a browser that is given tasks in words, step by step or as a whole, from scripts and notebooks.
+"""High-level API: a browser that carries out tasks in natural language, step by step or as a whole.
 
-It stands on `AsyncBrowserEnv`, the player and the agent of roles; it never touches a page itself.
+For scripts and notebooks; built on `AsyncBrowserEnv`, the player and the agent of roles.
 """
 
 from selfsurf.agents.webtask.element import WebElement

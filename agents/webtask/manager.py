@@ -1,4 +1,4 @@
-"""Manages a browser and the agents in it."""
+"""Entry point of the high-level API: makes agents and their browser."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from selfsurf.browser_env.safety.policy import LATER
 
 
 class Webtask:
-    """Makes agents, each with tabs and cookies of its own. The browser starts when one of them first needs it.
+    """Makes agents, each with its own tabs and cookies. The browser starts on first use.
 
-    Where `CLAW_LOG_DIR` is set, each task is logged.
+    If `CLAW_LOG_DIR` is set, each task is logged.
 
     Args:
-        options: of the environments (`browser_env.env.make_core`): `headless`, `viewport`, `session`, `safety`, ...
+        options: options of the environments (`browser_env.env.make_core`): `headless`, `viewport`, `session`, `safety`,
+            ...
 
     Raises:
-        TypeError: there is no such option.
-        ValueError: a person is to answer later, whom nothing here could bring the question.
+        TypeError: an option is unknown.
+        ValueError: the options request answers at a later time, which this API can't deliver.
 
     Example:
         async with Webtask() as webtask:
@@ -62,12 +63,12 @@ class Webtask:
 
         Args:
             llm: a backend's name, `file.py:Class` of a policy, or a policy or an agent of roles in memory.
-            episodes: a folder in which each task's episode is written.
-            options: of the agent (`agents.make("roles", ...)`).
+            episodes: folder in which each task's episode is recorded; None for no record.
+            options: options of the agent (`agents.make("roles", ...)`).
 
         Raises:
-            ValueError: an option is wrong, the model can't be had, another open agent has this one of roles, or this is
-                closed.
+            ValueError: an option is wrong, the model is unavailable, the agent of roles belongs to another open agent,
+                or the `Webtask` is closed.
         """
         if self._closed:
             raise ValueError("It is closed: make another one.")

@@ -1,4 +1,4 @@
-"""One task under way: the player plays it in a thread of its own, and waits before each step until it may go on."""
+"""A running task: a player in its own thread, which waits for permission before each step."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from selfsurf.browser_env.record.episode import EpisodeWriter
 
 @dataclass(frozen=True)
 class TaskResult:
-    """How far a task is."""
+    """The progress or result of a task."""
 
     done: bool
-    """Whether it has ended."""
+    """Whether the task has ended."""
     completed: bool
-    """Whether the agent said that it is complete, and the verifier agreed."""
+    """Whether the agent claimed to be done, and the verifier agreed."""
     answer: str
-    """What the agent said last."""
+    """The agent's last message; empty while the task is running."""
     steps: tuple[RoleStep, ...] = field(repr=False)
-    """What was proposed in each step, and what came of it."""
+    """Proposals and results of each step."""
     outcome: str = "running"
-    """How the episode ended (`browser_env.Outcome`): `env_error` is no failure of the agent's."""
+    """Outcome of the episode (`browser_env.Outcome`); `env_error` is not the agent's fault."""
     detail: str = ""
-    """Why, where the outcome alone doesn't say."""
+    """Explanation of the outcome; empty if the outcome is sufficient."""
     data: Any = None
-    """The answer in the form that was asked for; None without one, and where the task is not completed."""
+    """The answer in the requested form; None if no form was requested or the task is not completed."""
 
 
 class Playing(Watch):
-    """A task's episode.
+    """Plays a task's episode in a thread.
 
     Args:
-        agent: who acts.
-        env: where; goes on with the page that it shows.
-        writer: writes the episode; None: it isn't written.
-        asking: held while the model is asked.
+        agent: chooses the actions.
+        env: the environment; the task continues on its current page.
+        writer: records the episode; None for no record.
+        asking: lock held while the model is asked.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class Playing(Watch):
         self._thread = threading.Thread(target=self._play, name="selfsurf-task", daemon=True)
 
     def begin(self) -> TaskResult:
-        """Begin, and return once the page is there and the first step may be taken."""
-        self._agent.reset(self._env.task.goal or "")  # what it has of an earlier task is not this one's
+        """Begin the task, and return once the page is open and the first step may be taken."""
+        self._agent.reset(self._env.task.goal or "")  # forget an earlier task
         self._thread.start()
         return self._told()
 
@@ -67,7 +67,7 @@ class Playing(Watch):
         """Take a step.
 
         Raises:
-            Exception: the agent's own.
+            Exception: an error of the agent's own code.
         """
         if self._result is None and self._error is None:
             self._permits.release()
@@ -75,20 +75,20 @@ class Playing(Watch):
         return self._told(waited=True)
 
     def stop(self) -> None:
-        """End the task as it is, after a step that is under way; what the model decides from now on is not done."""
+        """End the task after the current step; later decisions of the model are discarded."""
         self._stopped = True
         self._permits.release()
 
     def join(self) -> None:
-        """Wait until it has ended: a model that is being asked is waited for."""
+        """Wait until the task has ended, including a running call of the model."""
         self._thread.join()
 
     def stepped(self, ask: Ask, step: Step) -> None:
-        """As `Watch.stepped`."""
+        """Pass the observation after each step to the agent."""
         self._agent.conclude(step.after)
 
     def waiting(self, ask: Ask, question: dict[str, str]) -> None:
-        """End the task: nothing here brings a person's answer.
+        """End the task with an error, because this API can't deliver a person's answer.
 
         Raises:
             ValueError: always.
@@ -107,7 +107,7 @@ class Playing(Watch):
             return TaskResult(False, False, "", steps)
         completed, form, data = done and ended.outcome == "stopped", self._env.task.answer_form, None
         if completed and form is not None:
-            with contextlib.suppress(ValueError):  # secrets that were taken out may have left another form
+            with contextlib.suppress(ValueError):  # redacted secrets may have changed the form
                 data = form.read(ended.answer)
         return TaskResult(True, completed, ended.answer, steps, ended.outcome, ended.detail, data)
 
@@ -118,7 +118,7 @@ class Playing(Watch):
         )
         try:
             self._result = player.play(Ask(0, Job("Browser-v0", 0)))
-        except BaseException as error:  # told to whoever waits
+        except BaseException as error:  # re-raised in the waiting thread
             self._error = error
             player.close(detail=str(error))
         finally:
@@ -135,7 +135,7 @@ class Playing(Watch):
 
 
 class _Gate(Decider):
-    """Decides when it may, and has done only what still may be."""
+    """A decider that waits for permission before each decision, and checks for a stop after it."""
 
     def __init__(
         self, agent: TaskExecutor, asking: threading.Lock, before: Callable[[], None], after: Callable[[], None]
@@ -144,7 +144,7 @@ class _Gate(Decider):
         self._asking, self._before, self._after = asking, before, after
 
     def decide(self, *args: Any, **options: Any) -> list[Decision | BaseException]:
-        """As `Decider.decide`."""
+        """Wait for permission, ask the agent, and discard the decisions if the task was stopped."""
         self._before()
         with self._asking:
             decisions = super().decide(*args, **options)

@@ -1,4 +1,4 @@
-"""The façade without `await`. Works in notebooks, too: the browser has a thread of its own."""
+"""The high-level API without `await`, also for notebooks: the browser runs in its own thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _done(work: Coroutine[Any, Any, T]) -> T:
 
 
 class SyncWebElement:
-    """As `WebElement`."""
+    """A synchronous wrapper of `WebElement`."""
 
     def __init__(self, element: WebElement) -> None:
         self._element = element
@@ -35,36 +35,36 @@ class SyncWebElement:
         return repr(self._element).replace("WebElement", "SyncWebElement", 1)
 
     def click(self) -> None:
-        """As `WebElement.click`."""
+        """Click the element."""
         _done(self._element.click())
 
     def hover(self) -> None:
-        """As `WebElement.hover`."""
+        """Move the pointer over the element."""
         _done(self._element.hover())
 
     def fill(self, text: str) -> None:
-        """As `WebElement.fill`."""
+        """Replace the text of a field."""
         _done(self._element.fill(text))
 
     def type(self, text: str) -> None:
-        """As `WebElement.type`."""
+        """Type a text into the element, key by key."""
         _done(self._element.type(text))
 
     def select(self, option: str) -> None:
-        """As `WebElement.select`."""
+        """Select an option of a list."""
         _done(self._element.select(option))
 
     def upload(self, *files: str) -> None:
-        """As `WebElement.upload`."""
+        """Upload files from the folders allowed by `Safety(upload_from=...)`."""
         _done(self._element.upload(*files))
 
     def xpath(self) -> str:
-        """As `WebElement.xpath`."""
+        """Return the element's XPath."""
         return _done(self._element.xpath())
 
 
 class SyncWebAgent:
-    """As `WebAgent`."""
+    """A synchronous wrapper of `WebAgent`."""
 
     def __init__(self, agent: WebAgent) -> None:
         self._agent = agent
@@ -76,52 +76,52 @@ class SyncWebAgent:
         self.close()
 
     def execute(self, task: str, *, max_steps: int = MAX_STEPS, schema: Any = None) -> TaskResult:
-        """As `WebAgent.execute`."""
+        """Carry out a task to its end; arguments and errors as in `WebAgent.execute`."""
         return _done(self._agent.execute(task, max_steps=max_steps, schema=schema))
 
     def begin(self, task: str, *, max_steps: int = MAX_STEPS, schema: Any = None) -> TaskResult:
-        """As `WebAgent.begin`."""
+        """Begin a task, to be continued by `run_step`."""
         return _done(self._agent.begin(task, max_steps=max_steps, schema=schema))
 
     def run_step(self) -> TaskResult:
-        """As `WebAgent.run_step`."""
+        """Take the next step of the running task."""
         return _done(self._agent.run_step())
 
     def stop(self) -> None:
-        """As `WebAgent.stop`."""
+        """End the running task, if any."""
         _done(self._agent.stop())
 
     def navigate(self, url: str) -> None:
-        """As `WebAgent.navigate`."""
+        """Open an address."""
         _done(self._agent.navigate(url))
 
     def select(self, description: str) -> SyncWebElement:
-        """As `WebAgent.select`."""
+        """Return the element that matches a description, such as "the login button"."""
         return SyncWebElement(_done(self._agent.select(description)))
 
     def observe(self) -> Observation:
-        """As `WebAgent.observe`."""
+        """Return the observation after the last action."""
         return _done(self._agent.observe())
 
     def do(self, action: Any) -> Observation:
-        """As `WebAgent.do`."""
+        """Execute an action of the environment and return the next observation."""
         return _done(self._agent.do(action))
 
     def wait(self, seconds: float) -> None:
-        """As `WebAgent.wait`."""
+        """Wait some seconds, then observe the page again."""
         _done(self._agent.wait(seconds))
 
     def screenshot(self, path: str | Path | None = None, *, marked: bool = False) -> NDArray[np.uint8]:
-        """As `WebAgent.screenshot`."""
+        """Return the screenshot of the last observation, as uint8 RGB of shape (height, width, 3)."""
         return _done(self._agent.screenshot(path, marked=marked))
 
     def close(self) -> None:
-        """As `WebAgent.close`."""
+        """End the running task, and close the pages."""
         _done(self._agent.close())
 
 
 class SyncWebtask:
-    """As `Webtask`.
+    """A synchronous wrapper of `Webtask`.
 
     Example:
         with SyncWebtask() as webtask:
@@ -142,9 +142,9 @@ class SyncWebtask:
     def create_agent(
         self, llm: str | Policy | TaskExecutor = "transformers", *, episodes: str | Path | None = None, **options: Any
     ) -> SyncWebAgent:
-        """As `Webtask.create_agent`."""
+        """Make an agent; arguments and errors as in `Webtask.create_agent`."""
         return SyncWebAgent(_done(self._webtask.create_agent(llm, episodes=episodes, **options)))
 
     def close(self) -> None:
-        """As `Webtask.close`."""
+        """Close all agents."""
         _done(self._webtask.close())

@@ -1,4 +1,4 @@
-"""An agent with a browser of its own: tasks in words, and single actions between them, on the same page."""
+"""An agent with its own browser: tasks in natural language, and single actions between them, on the same page."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from selfsurf.browser_env.safety.network import permission_for
 T = TypeVar("T")
 
 MAX_STEPS = 20
-"""Step limit of a task that is given none."""
+"""Default step limit of a task."""
 
 
 _TAKEN: WeakSet[TaskExecutor] = WeakSet()
-"""Those of agents that are open: one plays one episode at a time."""
+"""Executors of open agents. An executor plays one episode at a time, so agents can't share one."""
 
 _ASKING: WeakValueDictionary[int, threading.Lock] = WeakValueDictionary()
-"""By a policy's id, while an agent has it: agents that share one ask it in turn, each from its own thread."""
+"""Locks by `id` of the policy: agents that share a policy ask it in turn, each from its own thread."""
 
 
 class Visit(Task):
-    """The page that is open, with the goal of the moment; nobody judges it."""
+    """An unjudged task on the open page; its goal is set by the agent."""
 
     keeps_session = True
 
 
 class WebAgent:
-    """Made by `Webtask.create_agent`.
+    """An agent in a browser, made by `Webtask.create_agent`.
 
     Args:
-        executor: who carries out tasks.
+        executor: carries out tasks.
         env: the browser, with `Visit` as its task.
-        episodes: a folder in which each task's episode is written; None: none is.
+        episodes: folder in which each task's episode is recorded; None for no record.
 
     Raises:
         ValueError: another open agent has this executor.
@@ -60,14 +60,15 @@ class WebAgent:
         self.executor = executor
         self._asking = _ASKING.setdefault(id(executor.policy), threading.Lock())
         self.env = env
-        self._threads = ThreadPoolExecutor(thread_name_prefix="selfsurf-agent")  # the loop's own are the browser's
+        # the browser needs the loop's own threads
+        self._threads = ThreadPoolExecutor(thread_name_prefix="selfsurf-agent")
         self._episodes = episodes
         self._finder = Finder(executor.policy, vision=executor.vision)
         self._playing: Playing | None = None
         self._left: Playing | None = None
-        """A task that nobody waits for any more, which may still wait for the model."""
+        """An abandoned task, whose thread may still wait for the model."""
         self._observation: Observation | None = None
-        """Of single actions; None where a task has gone on from there."""
+        """The observation after the last single action; None after a task has used the page."""
         self._opened = self._closed = False
 
     def __repr__(self) -> str:
@@ -81,18 +82,18 @@ class WebAgent:
         await self.close()
 
     async def execute(self, task: str, *, max_steps: int = MAX_STEPS, schema: Any = None) -> TaskResult:
-        """Carry out a task, on the page that is open, until it is done or `max_steps` are.
+        """Carry out a task on the open page, until it is done or has taken `max_steps` steps.
 
         Args:
-            task: what is wanted, in words.
+            task: the task in words.
             max_steps: step limit.
             schema: the form of the answer, which becomes `TaskResult.data`: a pydantic model or another type that
                 pydantic reads, or a JSON schema as a dictionary.
 
         Raises:
-            ValueError: there is no task, another is under way, or the agent is closed; so for all that follow. Or the
-                schema is malformed.
-            Exception: the agent's own.
+            ValueError: the task is empty, another task is running, or the agent is closed (also raised by all methods
+                below); or the schema is malformed.
+            Exception: an error of the agent's own code.
         """
         result = await self.begin(task, max_steps=max_steps, schema=schema)
         while not result.done:
@@ -100,11 +101,11 @@ class WebAgent:
         return result
 
     async def begin(self, task: str, *, max_steps: int = MAX_STEPS, schema: Any = None) -> TaskResult:
-        """Begin a task, for `run_step`; as `execute`.
+        """Begin a task, to be continued by `run_step`; arguments as in `execute`.
 
         Raises:
-            ValueError: there is no task, or another is under way.
-            EnvError: the browser has gone since, and the page with it.
+            ValueError: the task is empty, or another task is running.
+            EnvError: the browser, and with it the open page, is lost.
         """
         await self._idle()
         if self._lost():
@@ -118,7 +119,7 @@ class WebAgent:
         return await self._wait(self._playing.begin)
 
     def _lost(self) -> bool:
-        """Has the browser gone, or the page's own process? Then the next page is the first one again."""
+        """Whether the browser or the page's process is lost. If so, the next page is opened as the first."""
         session = self.env.core.session
         lost = session is not None and (session.closed or session.active.crashed or session.active.page.is_closed())
         if lost:
@@ -126,18 +127,18 @@ class WebAgent:
         return lost
 
     async def run_step(self) -> TaskResult:
-        """Take the next step of the task that was begun.
+        """Take the next step of the running task.
 
         Raises:
-            ValueError: none is under way.
-            Exception: the agent's own.
+            ValueError: no task is running.
+            Exception: an error of the agent's own code.
         """
         if self._playing is None:
             raise ValueError("No task is under way: begin(task) one, or execute(task).")
         return await self._wait(self._playing.step)
 
     async def stop(self) -> None:
-        """End the task that is under way, if any."""
+        """End the running task, if any."""
         playing, self._playing = self._playing, None
         if playing is not None:
             playing.stop()
@@ -145,12 +146,12 @@ class WebAgent:
         await self._end_left()
 
     async def navigate(self, url: str) -> None:
-        """Open an address. The first one may be on this machine or a private network; others only by `safety=`.
+        """Open an address. Local and private addresses are allowed for the first call, later only by `safety=`.
 
         Raises:
-            ActionError: it can't be opened.
-            EnvError: so for the first one.
-            ValueError: a task is under way; so for all that follow.
+            ActionError: the address can't be opened.
+            EnvError: the first address can't be opened.
+            ValueError: a task is running; also raised by the methods below.
         """
         await self._idle()
         if self._opened and not self._lost():
@@ -163,10 +164,10 @@ class WebAgent:
             self.env.task.start_url = None
 
     async def select(self, description: str) -> WebElement:
-        """Return the element that a description means, such as "the login button".
+        """Return the element that matches a description, such as "the login button".
 
         Raises:
-            LookupError: the model found none.
+            LookupError: the model found no element.
         """
         obs = await self.observe()
         task = RoleTask(description, obs)
@@ -179,9 +180,9 @@ class WebAgent:
         return WebElement.of(there[result.said], self)
 
     async def observe(self) -> Observation:
-        """Return what was on the page after the last action (`browser_env.Observation`).
+        """Return the observation after the last action (`browser_env.Observation`).
 
-        `do({"action": "wait", "ms": 0})` looks anew.
+        To observe again, call `do({"action": "wait", "ms": 0})`.
         """
         await self._idle()
         if self._observation is None:
@@ -191,14 +192,14 @@ class WebAgent:
         return self._observation
 
     async def do(self, action: Any) -> Observation:
-        """Carry out any action of the environment, in any form, and return what is there then.
+        """Execute an action of the environment, given in any accepted form, and return the next observation.
 
         Raises:
-            ActionError: it did not work.
+            ActionError: the action failed.
             EnvError: the browser or the page failed.
         """
         await self.observe()
-        self.env.core.patient = True  # a task's player is not: it waits for who confirms by itself
+        self.env.core.patient = True  # wait for `confirm=` functions, unlike during a task
         self._observation, _, terminated, truncated, info = await self.env.step(action)
         obs = self._observation
         if terminated or truncated:
@@ -212,15 +213,15 @@ class WebAgent:
         return obs
 
     async def wait(self, seconds: float) -> None:
-        """Wait, then look at the page again."""
+        """Wait some seconds, then observe the page again."""
         await self.do({"action": "wait", "ms": 1000 * seconds})
 
     async def screenshot(self, path: str | Path | None = None, *, marked: bool = False) -> NDArray[np.uint8]:
-        """Return the screenshot (height, width, 3) of what was seen last.
+        """Return the screenshot of the last observation, as uint8 RGB of shape (height, width, 3).
 
         Args:
-            path: where it is also written, as PNG.
-            marked: with the elements' boxes and ids.
+            path: file to which the screenshot is also written, as PNG; None for none.
+            marked: whether to draw the elements' boxes and ids.
         """
         obs = await self.observe()
         if "screenshot" not in obs:
@@ -233,7 +234,7 @@ class WebAgent:
         return pixels
 
     async def close(self) -> None:
-        """End what is under way, and close the pages."""
+        """End the running task, and close the pages."""
         await self.stop()
         await self.env.close()
         self._closed = True
@@ -260,7 +261,7 @@ class WebAgent:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _wait(self, work: Callable[[], TaskResult]) -> TaskResult:
-        """Wait for the thread that plays; who stops waiting ends the task, without waiting for the model."""
+        """Wait for the task's thread; cancelling the wait stops the task without waiting for the model."""
         playing = self._playing
         try:
             result = await self._in_thread(work)

@@ -1,4 +1,4 @@
-"""The nodes, one in each file.
+"""The nodes of the graph, one per module.
 
-`run(state, live)` returns what changes in the state, `route(state)` the next node, which is one of `NEXT`.
+`run(state, live)` returns the changed entries of the state, `route(state)` the next node, which is one of `NEXT`.
 """

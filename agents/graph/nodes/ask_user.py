@@ -1,4 +1,4 @@
-"""Asks the user, by the environment's own action, and goes on with the answer, in another process if need be."""
+"""Asks the user by the environment's action `ask_user` and continues with the answer, even in another process."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from selfsurf.browser_env import Observation
 NEXT = ("observe", "END")
 
 STOP = ("stop", "give up", "cancel", "quit")
-"""The answers that end the run where the graph itself has asked: to the model's questions they may mean anything."""
+"""Answers that end the run if the graph itself asked. The model's questions may give these words other meanings."""
 
 
 def run(state: GraphState, live: Live) -> GraphState:
-    """Ask."""
+    """Ask the user the question in the state."""
     result = live.act({"action": "ask_user", "question": state["question"]})
     change: GraphState = {"step": state["step"] + 1, "planned": None, **answered(state, live.obs)}
     if result.get("over"):
@@ -24,7 +24,7 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def answered(state: GraphState, obs: Observation) -> GraphState:
-    """Return what the answer to the question changes, also where another process has asked it."""
+    """Return the state changes due to the user's answer, even if another process asked the question."""
     said = answer_to(state["question"], obs)
     change: GraphState = {"answer": said or ""}
     if said is None:
@@ -35,5 +35,5 @@ def answered(state: GraphState, obs: Observation) -> GraphState:
 
 
 def route(state: GraphState) -> str:
-    """Look at the page again, unless that was the end."""
+    """Observe the page again, unless the run is done."""
     return "END" if state["stage"] == "done" else "observe"

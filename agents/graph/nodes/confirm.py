@@ -1,4 +1,4 @@
-"""Has a person allow a risky action, once: where the environment asks by itself (`Safety(confirm=)`), that is it."""
+"""Asks the user to allow a risky action, unless the environment asks by itself (`Safety(confirm=)`)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ NEXT = ("execute", "error_retry", "END")
 
 
 def run(state: GraphState, live: Live) -> GraphState:
-    """Confirm."""
+    """Ask the user to allow the planned action if it is risky and not yet allowed."""
     assert state["planned"] is not None
     risk, name = state["risk"], state["name"]
     if risk is None or risk.get("asks") or live.confirm == "auto" or name in state["granted"]:
         return {}
-    if why := exhausted(live.budgets, state["step"] + 1, state["spent"]):  # nothing is left for the action itself
+    # no budget would be left for the action itself
+    if why := exhausted(live.budgets, state["step"] + 1, state["spent"]):
         return {**ending(TerminalReason.BUDGET_EXHAUSTED, why), "error": {"kind": "disallowed", "text": why}}
     question = confirmation_of(risk["why"], parse_action(state["planned"]))
     result = live.act({"action": "ask_user", "question": question})
@@ -37,14 +38,14 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def route(state: GraphState) -> str:
-    """Carry it out, or plan something else, unless the question was the end."""
+    """Execute an allowed action or handle a refusal; end if the episode ended with the question."""
     if state["error"] is not None:
         return "error_retry"
     return "END" if state["planned"] is None else "execute"
 
 
 def answer_to(question: str, obs: Observation) -> str | None:
-    """Return what the user said to a question, if it was the last one; None if nothing."""
+    """Return the user's answer to the last question; None without an answer or after another question."""
     messages = list(obs["messages"])
     if len(messages) < 2 or messages[-1]["role"] != "user" or messages[-2]["text"] != question:
         return None

@@ -1,4 +1,4 @@
-"""Handles what went wrong: tells the planner and lets it try again, up to a limit for each kind of error."""
+"""Handles errors: advises the planner and lets it retry, up to a limit for each kind of error."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ADVICE = {
     "policy": "",
     "disallowed": "Your last action was not carried out: {text}. Do something else.",
     "timeout": "Your last action took too long: {text}",
-    "execute": "",  # the prompt says so already
+    "execute": "",  # the prompt already reports the error
 }
 
 
 def run(state: GraphState, live: Live) -> GraphState:
-    """Handle the error."""
+    """Count the error and advise the planner; end the run at the error limit or without budget."""
     assert state["error"] is not None
     kind, text = state["error"]["kind"], state["error"]["text"]
     tally = counters.count(state["counters"], kind)
@@ -40,7 +40,7 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def route(state: GraphState) -> str:
-    """Plan again after a reply that held no action, else look again; end after too many errors, and over budget."""
+    """Plan again after a failed reply, observe again after a failed action, or end the run."""
     if state["terminal"]:
         return "END"
     assert state["error"] is not None

@@ -1,4 +1,4 @@
-"""Has the action carried out by whoever plays the episode, and takes in what came of it."""
+"""Has the player execute the planned action, and records the result."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _REFUSED = re.compile(
     r"|\S+ was not opened: |'[^']*' may not be uploaded;"
 )
 _LATE = "The page did not load: Timeout"
-"""How such errors of the environment begin: further on they may have what a page says."""
+"""Beginning of a page timeout's message. Only beginnings are matched, because messages may quote page content."""
 
 NEXT = ("progress", "error_retry", "END")
 
 
 def run(state: GraphState, live: Live) -> GraphState:
-    """Execute."""
+    """Execute the planned action."""
     assert state["planned"] is not None
     result = live.act(state["planned"])
-    granted = [name for name in state["granted"] if name != state["name"]]  # a yes is for one time
+    granted = [name for name in state["granted"] if name != state["name"]]  # permission is for one execution
     change: GraphState = {"step": state["step"] + 1, "before": state["page"], "error": None, "granted": granted}
     if result.get("over"):
         change |= {"terminal": result.get("terminal", ""), "terminal_detail": result.get("detail", ""), "stage": "done"}
@@ -39,14 +39,14 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def route(state: GraphState) -> str:
-    """Weigh what came of it, or handle the error."""
+    """Evaluate the action's progress, handle its error, or end."""
     if state["planned"] is None:
         return "END"
     return "progress" if state["error"] is None else "error_retry"
 
 
 def failure_kind(error: str) -> str:
-    """Return what kind of failure an action's error is: `disallowed`, `timeout` or `execute`."""
+    """Return the kind of an action's error: `disallowed`, `timeout` or `execute`."""
     if _REFUSED.match(error):
         return "disallowed"
     return "timeout" if error.startswith(_LATE) else "execute"

@@ -1,4 +1,4 @@
-"""Decides whether the run goes on: not when it is stuck or over budget. Only the model says that it is done."""
+"""Ends a run that is stuck or over budget. Success is claimed by the model only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERIFY = "The page says that something was done: check whether all of the goal i
 
 
 def run(state: GraphState, live: Live) -> GraphState:
-    """Check."""
+    """Check the budgets, and advise the planner to verify the goal if the page reports a success."""
     change: GraphState = {"spent": added(state["spent"], seconds=live.taken())}
     why = exhausted(live.budgets, state["step"], change["spent"])
     if why and not state["terminal"]:
@@ -24,5 +24,5 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def route(state: GraphState) -> str:
-    """End, or plan."""
+    """End the run or plan the next action."""
     return "END" if state["terminal"] else "planner"

@@ -1,4 +1,4 @@
-"""Breaks a loop: bars the action that was repeated, tells the planner, has the page shown, gives up after a few."""
+"""Breaks a loop: bars the repeated action, advises the planner, adds a screenshot, and gives up after several loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ do something else, such as scrolling, going back, or another element."
 
 
 def run(state: GraphState, live: Live) -> GraphState:
-    """Break a loop; a model that has seen no picture of the page is shown one."""
+    """Break a loop; a model that has seen no screenshot of the page is shown one."""
     if live.blind and live.asks_environment:
         live.query("screenshot")
     tally = counters.count(state["counters"], "mitigations")
@@ -31,5 +31,5 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def route(state: GraphState) -> str:
-    """See whether that was the end."""
+    """Continue with the goal check."""
     return "goal_check"

@@ -1,4 +1,4 @@
-"""Takes in what is there now: page, tabs, events, loops; has a long page scanned that doesn't show what is wanted."""
+"""Summarizes the observation (page, tabs, events, loops), and scans a long page that doesn't mention the goal."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from selfsurf.browser_env.text import visible
 NEXT = ("loop_mitigation", "goal_check")
 
 SCANS = 2
-"""Scans of a page where the first finds nothing that the goal names: a listing may load late."""
+"""Maximum number of scans of a page without a hit; a second scan may find content that loads late."""
 
 
 def run(state: GraphState, live: Live) -> GraphState:
-    """Observe."""
+    """Summarize the observation, scanning the page if necessary."""
     obs, page = live.obs, seen(state["goal"], live)
     best = candidates(state["goal"], obs)
     change: GraphState = {
@@ -46,12 +46,12 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def route(state: GraphState) -> str:
-    """Break a loop first."""
+    """Break a loop, or else check the goal."""
     return "loop_mitigation" if state["loop_trigger"] else "goal_check"
 
 
 def seen(goal: str, live: Live) -> PageSeen:
-    """Return what is kept of the page now."""
+    """Return the summary of the current page."""
     obs = live.obs
     return {
         "url": obs["url"], "title": visible(obs["title"]), "kind": page_kind(obs), "hash": live.page,
@@ -60,7 +60,7 @@ def seen(goal: str, live: Live) -> PageSeen:
 
 
 def tab_events(before: list[dict[str, Any]], obs: Observation) -> list[str]:
-    """Return which tabs were opened, closed and gone to since the last observation."""
+    """Return the tabs opened, closed and activated since the last observation."""
     if not before:
         return []
     old, new = [tab["url"] for tab in before], [tab["url"] for tab in obs["tabs"]]

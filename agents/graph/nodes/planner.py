@@ -1,6 +1,6 @@
-"""Has the model choose the next action, and keeps what it is meant for.
+"""Has the model choose the next action, and records its intent.
 
-The agent asks for many runs in one call (`agent.GraphAgent`), with what `brief.py` says of the run beside the page.
+The agent asks for many runs in one call (`agent.GraphAgent`), adding the briefing of `brief.py` to each prompt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NEXT = ("safety", "ask_user", "error_retry")
 
 
 def run(state: GraphState, live: Live) -> GraphState:
-    """Plan."""
+    """Request the next action from the model."""
     plan = live.plan()
     tally, action = state["counters"], plan["action"]
     change: GraphState = {
@@ -46,7 +46,7 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def route(state: GraphState) -> str:
-    """Judge the action, ask the user if it does, or try again."""
+    """Judge the action, ask the model's question, or handle the error."""
     if state["error"] is not None or state["planned"] is None:
         return "error_retry"
     return "ask_user" if state["planned"]["action"] == "ask_user" else "safety"

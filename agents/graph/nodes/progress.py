@@ -1,4 +1,4 @@
-"""Weighs what the last action has brought, and has the user asked when nothing goes on any more."""
+"""Scores the last action's progress, and requests a question to the user when the run is stuck."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUESTION = 'I am stuck on "{title}" with: {goal} What should I do? ("stop" ends 
 
 
 def run(state: GraphState, live: Live) -> GraphState:
-    """Weigh."""
+    """Score the last action, and prepare a question to the user after several steps without progress."""
     page = seen(state["goal"], live)
     gain, tally = score(state["before"], page), state["counters"]
     tally = counters.without(tally, "no_progress") if gain > 0 else counters.count(tally, "no_progress")
@@ -35,5 +35,5 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def route(state: GraphState) -> str:
-    """Look again, or ask."""
+    """Observe again, or ask the user."""
     return "ask_user" if state["question"] else "observe"

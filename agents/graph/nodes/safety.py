@@ -1,4 +1,4 @@
-"""Judges the planned action: the environment says whether it is risky, the graph whether it is barred."""
+"""Judges whether the planned action is risky (by the environment) or barred (by the graph)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BARRED = "this was done on this page again and again, without effect"
 
 
 def run(state: GraphState, live: Live) -> GraphState:
-    """Judge."""
+    """Refuse an action that is barred or not offered; assess the risk of any other."""
     assert state["planned"] is not None
     action, element = parse_action(state["planned"]), target_of(parse_action(state["planned"]), live.obs)
     change: GraphState = {"error": None, "risk": None}
@@ -36,10 +36,10 @@ def run(state: GraphState, live: Live) -> GraphState:
 
 
 def repeats(state: GraphState) -> bool:
-    """Whether the planned action is the one that was done last."""
+    """Whether the planned action repeats the last action, regardless of the page."""
     return bool(state["recent"]) and state["recent"][-1].partition(":")[2] == state["key"].partition(":")[2]
 
 
 def route(state: GraphState) -> str:
-    """Confirm, or plan something else."""
+    """Confirm the action, or handle the refusal."""
     return "confirm" if state["error"] is None else "error_retry"
