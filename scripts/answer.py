@@ -147,7 +147,7 @@ def _show(run: Path, question: dict[str, Any], *, here: bool, as_json: bool) -> 
 
 
 def _end(kept: KeptRun, episode: Episode, *, as_json: bool) -> int:
-    """Finish the episode of a run whose process has ended, unless it is finished, and delete its leftovers."""
+    """Finish the episode of a run whose process is gone, if necessary, and clean up the run's browser and files."""
     writer = EpisodeWriter.reopen(kept.folder, kept.journal()) if episode.meta["ended"] is None else None
     last = end_of(episode)
     if writer is not None:

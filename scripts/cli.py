@@ -109,7 +109,7 @@ def _main(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
     verbose: Verbose = False,
 ) -> None:
-    # lets module:Class name the user's own modules
+    # allows module:Class options to import from the current folder
     sys.path += [here for here in (os.getcwd(),) if here not in sys.path and "" not in sys.path]
 
 

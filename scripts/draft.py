@@ -66,5 +66,6 @@ def toml_value(value: Any) -> str:
         return "{ " + ", ".join(f"{key} = {toml_value(one)}" for key, one in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(toml_value, value))}]"
-    text = well_formed(json.dumps(value, ensure_ascii=False))  # JSON's strings, numbers and booleans are valid TOML,
-    return text.replace("\x7f", "\\u007f")  # except for this character and escaped surrogate pairs
+    # JSON scalars are valid TOML, except for escaped surrogate pairs and DEL
+    text = well_formed(json.dumps(value, ensure_ascii=False))
+    return text.replace("\x7f", "\\u007f")  # TOML requires DEL to be escaped

@@ -97,7 +97,7 @@ def _words(settings: Settings) -> dict[str, Any]:
     except refusals() as error:
         raise typer.BadParameter(str(error)) from None
     policy = getattr(agent, "policy", None)
-    asking = Lock()  # shared, because the agent queries the policy, too
+    asking = Lock()  # a shared lock, because the agent queries the policy as well
     words: dict[str, Any] = {"decide": decide_by(agent, asking)}
     return words if policy is None else words | {"complete": complete_by(policy, asking)}
 

@@ -57,8 +57,8 @@ class Settings(EnvironmentArguments):
     replay: Path | None = None
     """Folder of an episode to replay."""
     trust: tuple[str, ...] = ()
-    """File or module that a replayed episode's task may be imported from, which runs its code. Without this option,
-    nothing is imported for an episode. Repeatable."""
+    """Trusted file or module that a replayed episode's task may be imported from; importing it runs its code. By
+    default nothing is imported for an episode. Repeatable."""
     files: Path | None = None
     """Folder of the files to upload, with --replay."""
     headful: bool = False

@@ -116,15 +116,11 @@ class Settings(AgentArguments, LimitArguments, LogArguments, EnvironmentArgument
 def main(settings: Settings) -> int:
     """Run an agent for one goal.
 
-    Exit codes:
-
-    - 0: The task was solved, or the agent declares a goal done that no task judges.
-    - 1: A limit was reached, which ends the episode as `stopped`, or any other failure. An agent that raises has
-      failed; an agent that can't be constructed leaves no episode, nor does a browser that doesn't start, unless it is
-      that of a profile.
-    - 2: Invalid options; there is no episode.
-    - 130: Ctrl-C ended the episode as `stopped`.
-    - 143: A SIGTERM ended the episode as `stopped`; a run that waits for a person remains, for `selfsurf answer`.
+    Exit code 0: the task was solved, or the agent claims to be done with a goal that no task judges; 1: a limit was
+    reached, which ends the episode as `stopped`, or any other failure; 2: an option is invalid, and there is no
+    episode; 130: Ctrl-C ended the episode as `stopped`; 143: a SIGTERM did the same, except that a run that waits for a
+    person remains for `selfsurf answer`. An agent that raises has failed. An agent that can't be constructed leaves no
+    episode, nor does a browser that doesn't start, unless it is that of a profile.
     """
     given = settings.spec or settings.goal
     if bool(settings.task) == bool(given) or (settings.task and (settings.goal or settings.url or settings.schema_)):
@@ -211,7 +207,7 @@ def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | Non
                     "url": None if task else wanted.start_url or None, "agent": agent,
                     "model": settings.model or None, "adapter": settings.adapter or None,
                     "environment": settings.environment.given(), "redacted": settings.redacted.value}  # fmt: skip
-            interrupts.hold()  # an existing folder needs a finished episode
+            interrupts.hold()  # the folder must not be left without a finished episode
             attempt = _begin(wanted, folder or new_folder("run"), meta, settings, around, kept)
             interrupts.release()
             with attempt.view:

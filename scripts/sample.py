@@ -21,7 +21,7 @@ class Settings(Arguments):
     """Options of `selfsurf sample`: the runs, the file of candidates, and the suite."""
 
     episodes: Annotated[list[Path], typer.Argument()] = Field(default_factory=list)
-    """Folders of episodes, or folders above them. Only runs with a goal given by the user count."""
+    """Folders of episodes, or folders above them. Only runs of user-defined goals count."""
     since: Since = None
     """Start of the period from which episodes are taken: a date, a time, or a duration such as 30m, 36h or 7d; all
     episodes if not given."""

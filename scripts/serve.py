@@ -23,7 +23,7 @@ TOKEN = "SELFSURF_SERVER_TOKEN"
 """Environment variable that holds the server's token, for the server and its clients."""
 
 _ITS_OWN = ("service.json", "service.db", "trainer", "lost+found")
-"""Names that identify an existing service folder, and the folder that a newly formatted disk contains."""
+"""Names by which a service folder is recognized, plus `lost+found` of a newly formatted disk."""
 
 
 class Settings(Arguments):

@@ -33,7 +33,7 @@ ELSEWHERE = {"tasks": "arguments", "model": "--model", "steps": "--steps", "seed
 """Settings that `--set` refuses, with the option to use instead."""
 
 PERPLEXITY_RISE = 0.05
-"""Relative rise of perplexity above which a warning is printed; a choice."""
+"""Relative rise of perplexity above which a warning is printed; chosen, not measured."""
 
 
 def _list_settings(wanted: bool) -> bool:
@@ -64,8 +64,8 @@ class Settings(EnvironmentArguments):
     offline: bool = False
     """Train on the states recorded in --episodes or --demonstrations, without a browser or a site."""
     trust: tuple[str, ...] = ()
-    """File or module that the tasks of recorded episodes may be imported from, which runs its code. Without this
-    option, nothing is imported for an episode. Repeatable."""
+    """Trusted file or module that the tasks of recorded episodes may be imported from; importing it runs its code. By
+    default nothing is imported for an episode. Repeatable."""
     verifier: bool = False
     """Train the verifier of an agent of roles, which checks the agent's claim to be done, on the outcomes of
     --episodes."""

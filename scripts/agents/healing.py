@@ -49,7 +49,7 @@ class Replayed:
     ended: str
     """Outcome: `solved`, `refused`, `failed`, or `env_error`."""
     wrong: int
-    """Number of actions on another element than the oracle's."""
+    """Number of actions on a different element than the oracle's."""
     actions: int
     healed: int
     """Number of actions whose element was found although it had changed."""
@@ -132,7 +132,7 @@ def _replay(
 
 
 def wrong_actions(done: Sequence[str], right: Sequence[str]) -> int:
-    """Return the number of touched elements that were not the next ones when the flow was learned."""
+    """Return how many touched elements deviate from the order in which the flow was learned."""
     wrong, at = 0, 0
     for one in done:
         if at < len(right) and one == right[at]:

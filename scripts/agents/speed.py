@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
 TASKS = ("click-checkboxes-large", "search-engine", "click-collapsible-2", "enter-text", "social-media", "click-tab-2")
-"""Tasks with pages of different lengths, most of which a wrong click does not end."""
+"""Tasks with pages of different lengths; a wrong click doesn't end the episode in most of them."""
 
 COMPARED = 8
 """Number of environments at which the speed targets apply."""
@@ -181,7 +181,7 @@ def _tokens(policy: TransformersPolicy, call: Call, *, constrained: bool) -> flo
     from selfsurf.agents.reply.constraint import Matcher, ll_tokenizer
 
     class Given(Row):
-        """A row without grammar that is forced to the given tokens."""
+        """A row of a batch that has no grammar and is forced to produce the given tokens."""
 
         given: list[int]
 

@@ -20,9 +20,9 @@ class Settings(Arguments):
     out: Path = Path("runs/cache")
     """New folder for episodes and figures."""
     scenario: tuple[str, ...] = ()
-    """Scenario, such as register; repeatable. If not given, all whose flow the cache can keep completely."""
+    """Scenario, such as register; repeatable. All scenarios with a completely cacheable flow if not given."""
     change: tuple[str, ...] = ()
-    """Change, such as moved, or same for none; repeatable. All changes if not given."""
+    """Change of the site, such as moved; same for an unchanged copy. Repeatable; all but same if not given."""
     seeds: int = Field(default=5, ge=1)
     """Number of seeds, each with another copy of the site."""
     model: Annotated[str, typer.Option("--model", "--model-id")] = ""

@@ -25,7 +25,7 @@ class Settings(Arguments):
     lead: float = Field(default=0.0, ge=0, lt=1)
     """Probability that the oracle takes the first step, and each further step after one of its own."""
     wording: tuple[str, ...] = ()
-    """Further template for telling the oracle's action, containing {action}; repeatable."""
+    """Additional template for the hint about the oracle's action, containing {action}; repeatable."""
 
 
 @command

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from selfsurf.sdft.measure.statistics import Confusion
 
 ENDED = ("solved", "failed")
-"""Outcomes with which a page ended the episode; each counts as the agent's claim to be done."""
+"""Outcomes of episodes that the page ended, which counts as the agent's claim to be done."""
 
 
 class Settings(Arguments):
@@ -106,7 +106,7 @@ def _said(says: str) -> bool | None:
 
 
 def confusion_figures(one: Confusion) -> dict[str, Any]:
-    """Return counts and rates for JSON."""
+    """Return the counts and rates of a judge for JSON."""
     return {**asdict(one), **{name: getattr(one, name) for name in ("base_rate", "precision", "recall", "kappa")}}
 
 

@@ -134,7 +134,7 @@ def _prepared(settings: Settings, out: Path, seeds: list[int]) -> tuple[LearnSet
 
 
 def _run(comparison: Comparison, chosen: list[ways.Arm], seeds: list[int]) -> list[str]:
-    """Run the arms, continuing after failures; return the names of those that failed."""
+    """Run the arms, continuing after failures; return the names of the failed arms."""
     from selfsurf.scripts.terminal.console import console
 
     failed = []

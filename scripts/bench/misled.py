@@ -1,4 +1,4 @@
-"""`selfsurf bench misled`: tabulate what misled agents on the suite `misled`, apart from what they solved."""
+"""`selfsurf bench misled`: tabulate how often deceptions misled agents on the suite `misled`, and what they solved."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def main(settings: Settings) -> int:
 
 
 def show(figures: dict[str, Any]) -> None:
-    """Print the table, and the reasons of failed runs."""
+    """Print the table, and why runs failed."""
     rows = [
         [row["provider"], f"{row['solved']} of {row['runs']}", f"{row['low']:.2f} to {row['high']:.2f}"]
         for row in figures["rows"]

@@ -1,4 +1,4 @@
-"""`selfsurf bench rollouts`: episodes per minute with workers against one process, and the hidden time."""
+"""`selfsurf bench rollouts`: episodes per minute with workers against one process, and overlap with training."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Settings(Arguments):
 
 @command
 def main(settings: Settings) -> int:
-    """Measure rollouts with workers against one process, and how much of generation or training is hidden."""
+    """Measure rollouts with workers against one process, and how far generation and training overlap."""
     from selfsurf.scripts.terminal.console import quiet_libraries
 
     for option, given in (("--figures", settings.figures), ("--set", settings.set_)):

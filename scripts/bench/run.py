@@ -39,7 +39,7 @@ class Settings(AgentArguments, EnvironmentArguments):
     task: tuple[str, ...] = ()
     """Task to run; repeatable. All tasks if not given."""
     max_steps: int | None = Field(default=None, ge=1)
-    """Step limit of every task instead of its own."""
+    """Step limit of every task, overriding the task's own."""
     data_mode: str = ""
     """MiniWoB++: train or test data, for tasks that have both."""
     time_limit: int | None = Field(default=None, ge=1, le=2**31 - 1)

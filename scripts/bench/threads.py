@@ -23,7 +23,7 @@ class Settings(Arguments):
     steps: int = Field(default=0, ge=0)
     """Optimizer steps of trainings to time as well: alone, two at once, and beside eight environments; 0 for none."""
     alone: bool = False
-    """Time nothing concurrently, for small differences, which take many rounds."""
+    """Skip the concurrent timings, to spend more rounds on small differences."""
     out: Figures = None
     """Folder for threads.json; by default no file is written."""
 

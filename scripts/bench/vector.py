@@ -27,7 +27,7 @@ class Settings(Arguments):
     out: Figures = None
     """Folder for vector.json and the plot vector.png; by default no files are written."""
     screenshot: bool = True
-    """Measure with screenshots before measuring without; if off, only without."""
+    """Measure with and without screenshots; if off, only without."""
     rounds: int = Field(default=3, ge=1)
     """Rounds per number of environments, in which the contenders take turns."""
     seconds: Annotated[float, typer.Option(min=0.1)] = 2.0

@@ -30,7 +30,7 @@ class Settings(Arguments):
     most: int = Field(default=400, ge=1)
     """Maximum number of claims, with equal numbers of true and false ones if there are enough."""
     seed: int = 0
-    """Seed for the choice of claims, and of the steps of premature ones."""
+    """Seed for drawing the claims, and the steps of premature claims."""
 
 
 @command

@@ -1,4 +1,4 @@
-"""Command that writes the outdated generated parts of docs/; with `site`, it builds the site instead."""
+"""Command that updates the generated parts of docs/; with `site`, it builds the site instead."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ app = typer.Typer(add_completion=False)
 
 @app.callback(invoke_without_command=True)
 def write(context: typer.Context) -> None:
-    """Write the generated parts of docs/ that are out of date."""
+    """Update the generated parts of docs/."""
     if not CHECKOUT:
         typer.echo("The documentation is written in a checkout; an installed package has none.", err=True)
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""Drawing of docs/agent.svg: an agent before and after training, on a page with a seed not trained on.
+"""Generator of docs/agent.svg, a recording of an agent on an unseen seed before and after training.
 
 Its input is two episodes, the second one with the adapter from `scripts/demo.sh`:
 
@@ -30,7 +30,7 @@ SECONDS = 2.2
 """Seconds that a frame is shown."""
 
 SIZE, PAGE = (820, 440), (160, 210)
-"""Size of the recording, and of the shown part of the screenshot before it is scaled by 2, in pixels."""
+"""Sizes in pixels of the recording, and of the screenshot's visible part before doubling."""
 
 Frame: TypeAlias = tuple[Any, list[tuple[str, str]]]
 """Picture of a frame, with its lines of text and their colours."""

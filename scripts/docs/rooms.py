@@ -1,4 +1,4 @@
-"""Map of the rooms, the folders at the root: their subfolders, and the imports between rooms. Imports no room."""
+"""Map of the rooms (the folders at the root), with their subfolders and the imports between them. Imports no room."""
 
 from __future__ import annotations
 

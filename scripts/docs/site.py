@@ -26,7 +26,7 @@ PUBLIC = (
     "selfsurf.sdft.rollouts",
     "selfsurf.sdft.measure.evaluate",
 )
-"""Modules with public names for use in other projects."""
+"""Modules whose names other projects may import."""
 
 _AT_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
 
@@ -56,7 +56,7 @@ def site_pages() -> dict[str, str]:
 
 
 def module_pages() -> dict[str, str]:
-    """Return a page for every package with the docstrings of its modules, by path. Imports none of them."""
+    """Return a page for every package, by path, with the docstrings of its modules, which aren't imported."""
     found, rows = {}, []
     for file in sorted(file for room in ROOMS for file in (ROOT / room).rglob("__init__.py")):
         folder = file.parent

@@ -34,7 +34,7 @@ EXPERTS = (
     "click-option", "enter-text", "choose-list", "drag-box", "use-slider", "scroll-text-2", "click-menu", "terminal",
     "email-inbox",
 )  # fmt: skip
-"""Tasks whose experts need all kinds of actions that occur in MiniWoB++."""
+"""Tasks whose experts together take every kind of action that MiniWoB++ needs."""
 
 VIEWPORT = (1280, 720)
 """Viewport for the documentation's pages, the same as both peers'."""
@@ -178,7 +178,7 @@ class Peers:
 
 
 class Looks:
-    """Observations of pages, given as addresses by the name of the work."""
+    """Timed observations of pages, whose addresses are given by the name of the work."""
 
     def __init__(self, pages: dict[str, str], stack: ExitStack) -> None:
         self._pages = pages
@@ -204,7 +204,7 @@ class Looks:
                 observation, _, terminated, truncated, info = self._envs[work].step({"action": "wait", "ms": 0})
                 if terminated or truncated:
                     raise RuntimeError(f"The observation failed: {info['outcome_detail']}")
-                # Settling is added, because part of the observation's work happens during it.
+                # Settling counts as well, because part of the observation happens during it.
                 times[work].append((info["timing"]["settle"] + info["timing"]["observe"]) / 1000)
             self.characters.setdefault(work, {})[OURS] = len(observation["dom"])
         return times

@@ -34,7 +34,7 @@ TROUBLES = {
     "layout for seconds": LAYOUT,
     "crashes": "<button>Go</button>",
 }
-"""Pages by the trouble that a click on their button causes; the tab of the last one is crashed instead."""
+"""Pages by the trouble that a click on their button starts; the last page's tab is crashed instead."""
 
 HUNG = 3.0
 """Seconds until the troubled page counts as hung."""
@@ -149,7 +149,7 @@ def _crash(env: BrowserEnv) -> None:
     async def crash() -> None:
         said = asyncio.ensure_future(session.active.protocol.send("Page.crash"))
         await asyncio.wait({said}, timeout=1)
-        # the error that the target crashed is expected, if there is any response
+        # consumes the expected error, or cancels a call without a response
         said.cancel() if not said.done() else said.exception()
 
     runtime().run(crash())

@@ -1,4 +1,4 @@
-"""Raw limit: the minimum of work for a step, reset or observation over the same connection and browser.
+"""Raw limit: the minimal work for a step, reset or observation over the same connection and browser.
 
 It consists of a mouse click, one in-page pass and one screenshot, awaited one after the other; in a browser whose page
 time is controlled from outside, of a click, one frame with its picture and one pass. It uses a context of its own and
@@ -52,7 +52,7 @@ class RawPage:
         return cls(context, page, protocol)
 
     async def install(self) -> None:
-        """Inject the in-page script into the current document, which is necessary for every new document."""
+        """Inject the in-page script into the current document; every new document needs another injection."""
         tree = await self._protocol.send("Page.getFrameTree")
         world = await self._protocol.send(
             "Page.createIsolatedWorld", {"frameId": tree["frameTree"]["frame"]["id"], "worldName": "raw"}
@@ -100,7 +100,7 @@ class RawPage:
         await asyncio.gather(*(self._protocol.send("Input.dispatchMouseEvent", event) for event in events))
 
     async def look(self, *, screenshot: bool = True) -> None:
-        """Run the pass, then take the screenshot; with controlled frames, a frame comes first."""
+        """Run the pass, then take the screenshot; a frame is rendered first if frames are controlled."""
         if self._time is None:
             await self.seen()
         if screenshot:

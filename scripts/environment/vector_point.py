@@ -1,4 +1,4 @@
-"""One point of `selfsurf bench vector`: N environments in this process, compared with the bare loop and one.
+"""One point of `selfsurf bench vector`: N environments in one process, against a bare loop and a single one.
 
 `python -m selfsurf.scripts.environment.vector_point '{"task": ..., "count": N, "screenshot": true, "rounds": 3,
 "seconds": 1.0}'` prints one JSON object. Each point has a process of its own, so that neither memory nor a crash

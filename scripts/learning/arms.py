@@ -1,4 +1,4 @@
-"""Arms of the comparison of training methods, by name: `sft`, or with a label and own settings `sdft:reverse`."""
+"""Arms of the comparison of training methods: a kind such as `sft`, or a labelled ablation such as `sdft:reverse`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ OFFLINE = ("sft-offline", "sdft-offline")
 """Arms whose adapters are trained on the same recorded episodes of the oracles."""
 
 STARTED = "sft-sdft"
-"""Arm that continues a short SFT with SDFT, with the average of the adapter's weights as its teacher."""
+"""Arm that continues a short SFT with SDFT, taught by the average of the adapter's weights."""
 
 START = "start-of-"
-"""Prefix of the stages of the initial SFT, stored beside those of the training that continues it."""
+"""Prefix of the stage names of the SFT that an `sft-sdft` arm continues."""
 
 TRAINED = ("sft", "sdft", "sdft-ungated", "grpo", *OFFLINE, STARTED)
 """Arms whose adapters are trained on all trained tasks."""
@@ -28,7 +28,7 @@ SEQUENCES = ("sequence-sft", "sequence-sdft")
 """Arms whose adapters are trained on the first group of tasks and then on the second."""
 
 OWN = {**dict.fromkeys(OFFLINE, "recordings"), STARTED: "start_steps"}
-"""Setting of the comparison, besides training settings, that a labelled arm of each kind may change."""
+"""Comparison setting that a labelled arm may change besides training settings, by kind of arm."""
 
 KINDS = (*UNTRAINED, *TRAINED, *SEQUENCES)
 
@@ -39,7 +39,7 @@ _LABEL = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 @dataclass(frozen=True)
 class Arm:
-    """An arm: one training method of the comparison."""
+    """An arm of the comparison: a training method, or the base model without training."""
 
     kind: str
     label: str = ""
@@ -122,7 +122,7 @@ def note(arm: Arm, out: Path) -> None:
     """
     if arm.kind in UNTRAINED:
         return
-    # a local import, so that naming the arms loads no environment
+    # imported here, so that listing the arms doesn't load the environment
     from selfsurf.browser_env.record.episode import write_atomically
 
     folder = out / "arms" / arm.folder

@@ -58,7 +58,7 @@ KINDS = {
 sites, where each seed has its own goal, the flow is learned from one recording, and from three."""
 
 OFFERED = 16
-"""Number of seeds among which recordings with different choices are searched."""
+"""Number of seeds searched for recordings with different choices."""
 
 
 def measure(

@@ -54,7 +54,7 @@ def check(arm: Arm, settings: LearnSettings, seeds: Iterable[int]) -> None:
 
 
 class Comparison:
-    """The arms of a comparison, with training and measurement of unfinished ones.
+    """Runner of a comparison's arms, which trains and measures the unfinished ones.
 
     Args:
         settings: Settings that all arms share.

@@ -20,10 +20,10 @@ FIRST_GROUP = (
     "click-button", "click-link", "click-dialog-2", "click-tab", "click-color", "focus-text-2", "navigate-tree",
     "click-option", "click-collapsible-nodelay", "click-button-sequence",
 )  # fmt: skip
-"""Click tasks: one click each, two in the last three."""
+"""Tasks of a single click each, or of two clicks in the last three tasks."""
 
 SECOND_GROUP = ("enter-text", "enter-password", "login-user", "click-checkboxes")
-"""Tasks with typing, a login, and several clicks that the goal names."""
+"""Tasks with typing, a login, or several checkboxes that the goal names."""
 
 UNSEEN = (
     "click-dialog", "click-test-2", "click-widget", "focus-text", "click-checkboxes-transfer", "enter-text-dynamic",
@@ -44,7 +44,8 @@ EQUAL_FOR_ALL = (
     "model", "tasks", "steps", "episodes_per_step", "max_rows", "max_episode_steps", "minutes", "seed",
     "first_episode_seed", "start_from", "max_prompt_tokens", "actions", "vision", "max_image_side",
 )  # fmt: skip
-"""Settings that no ablation may change, because they define the training data, its length, and the evaluation."""
+"""Settings that no ablation may change, because they define the training data, the training budget, and the evaluation.
+"""
 
 
 def env_id(name: str) -> str:
@@ -87,7 +88,7 @@ class LearnSettings(BaseModel):
     recordings: int = Field(default=50, ge=1)
     """Recorded episodes per task for offline arms; a labelled arm may have its own number."""
     start_steps: int = Field(default=25, ge=1)
-    """Optimizer steps of the SFT that SDFT continues in sft-sdft."""
+    """Optimizer steps of the initial SFT in sft-sdft."""
     evaluation_steps: int = Field(default=8, ge=1)
     """Step limit of evaluation episodes, the same for every arm."""
     parallel: int = Field(default=8, ge=1)

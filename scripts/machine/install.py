@@ -50,7 +50,7 @@ def pip(name: str, requirements: Sequence[str]) -> Path:
 
 
 def venv(folder: Path, requirements: Sequence[str], python: str = sys.executable, options: Sequence[str] = ()) -> Path:
-    """Create a virtual environment and install packages with the given options of pip; return its folder."""
+    """Create a virtual environment and install packages with the given pip options; return its folder."""
 
     def fill(folder: Path, log: Path) -> None:
         _run([python, "-m", "venv", str(folder)], log)

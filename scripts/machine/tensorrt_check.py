@@ -34,7 +34,7 @@ USED: Mapping[str, Sequence[str]] = {
         "tokenizer", "model_dir", "model_type", "modality", "prompts", "media",
     ),
 }  # fmt: skip
-"""Parameters that the policy passes by name, by `module:name`."""
+"""Names of the parameters that the policy passes to each `module:name`."""
 
 LORA_CONFIG = ("lora_dir", "max_lora_rank", "lora_target_modules", "max_loras", "max_cpu_loras")
 

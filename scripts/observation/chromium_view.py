@@ -65,7 +65,7 @@ async def _process(number: int, session: Any, frame: Any) -> list[Node]:
 
 
 async def _looked_up(session: Any, node: Node) -> Node:
-    """Query the page for facts missing in the snapshot, if the observation lists a non-interactive element."""
+    """Add facts that the snapshot lacks to a node that the observation lists but the judge finds non-interactive."""
     if not node.stamp or is_interactive(node):
         return node
     thing = (await session.send("DOM.resolveNode", {"backendNodeId": node.key[1]}))["object"]["objectId"]
@@ -74,7 +74,7 @@ async def _looked_up(session: Any, node: Node) -> Node:
     if can_be_acted_on(node, ()):
         return node
     clickable = (node.tag in CONTROLS and "disabled" not in node.attributes) or await _listens(session, thing)
-    if node.tag == "li" and not clickable:  # a list may listen for its items
+    if node.tag == "li" and not clickable:  # a list may have the listener for its items
         around = await _evaluated(session, thing, "this.parentElement || this")
         clickable = await _listens(session, around["objectId"])
     elif node.role in CELLS and CELL_SAYS & set(node.attributes) and not clickable:
@@ -94,7 +94,7 @@ async def _listens(session: Any, thing: str) -> bool:
 
 
 async def _is_heard(session: Any, thing: str) -> bool:
-    """Whether an ancestor within the grid or beyond listens for events of the element."""
+    """Whether any ancestor of a grid cell listens for the cell's events."""
     around = "this.closest('[role=grid], [role=treegrid]') && this.parentNode"
     while "objectId" in (above := await _evaluated(session, thing, around)):
         thing, around = above["objectId"], "this.parentNode || this.host || null"

@@ -135,8 +135,8 @@ class Node:
     editable: bool = False
     inert: bool = False
     clickable: bool = False
-    """Whether the element responds to clicks: according to Chromium, itself or as an item of its list; as a control; or
-    by listeners for clicks, pointers or drags, for a grid cell also on its ancestors."""
+    """Whether the element responds to clicks: Chromium reports it or its list as clickable, it is a control, or it has
+    listeners for clicks, pointers or drags (for a grid cell, possibly on an ancestor)."""
     pointer: bool = False
     """Whether the cursor over the element is the pointing hand."""
     labels: bool = False

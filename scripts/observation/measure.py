@@ -52,8 +52,8 @@ class Row:
     """Length of `dom`."""
     groups: list[list[Disagreement]] = field(default_factory=list)
     peers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Results of each peer for the same address: `seconds`, `characters`, and `missing`, the parts that it gave up on;
-    or `error`."""
+    """Results of each peer for the same address: `seconds`, `characters`, and `missing`, the parts that the peer gave
+    up on; or `error`."""
     problem: str = ""
     """Reason why the page could not be measured; empty if it was."""
 
@@ -85,7 +85,7 @@ def measure(pages: Sequence[Page], *, region: Region = "page", peers: Sequence[s
                 _measure(row, region)
             except Unavailable as error:
                 row.problem = f"skipped: {error}"
-            except Exception as error:  # one page must not lose the results of the others
+            except Exception as error:  # a failing page must not lose the results of the others
                 message = str(error).strip() or "no message"
                 row.problem = f"failed: {type(error).__name__}: {message.splitlines()[0][:200]}"
             if row.problem:

@@ -22,8 +22,8 @@ BOXES = 5
 
 
 Move: TypeAlias = tuple[str, str, str | None]
-"""Role, name and text of an element: to click if the text is None; else to fill, where the text starts with a digit,
-the element's index among those of its role."""
+"""Role, name and text of a move: a click if the text is None, else a fill. The first character of the text is the index
+of the element among those of its role."""
 
 
 def _option(goal: str) -> list[Move]:
@@ -46,7 +46,7 @@ SOLVED: dict[str, Callable[[str], list[Move]]] = {
     "enter-text": _fields(1, "Submit"),
     "login-user": _fields(2, "Login"),
 }
-"""Function from the goal to the solving moves, by task."""
+"""Functions that return the solving moves for a goal, by task."""
 
 
 def _make(base_url: str, task: str, delay: bool) -> Any:

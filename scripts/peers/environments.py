@@ -29,7 +29,7 @@ class Requirements:
 
 REQUIREMENTS = {
     "browsergym": Requirements(
-        # The versions that browsergym-core pins: its playwright needs a greenlet without wheels for Python 3.13.
+        # browsergym-core pins this playwright, whose greenlet has no wheels for Python 3.13.
         ("browsergym-core==0.14.3", "browsergym-miniwob==0.14.3", "miniwob==1.1.0", "playwright==1.44.0"),
         python_below=(3, 13),
     ),

@@ -30,7 +30,7 @@ PERCENTILES = (50, 90, 99)
 
 
 _Example = tuple[int, str, int, dict[str, Any]]
-"""Number of failures in the attempt's run, timestamp, tie-breaking number, and the example."""
+"""Failed attempt for display: failures in its run, timestamp, tie-breaking number, and the data."""
 
 
 @dataclass

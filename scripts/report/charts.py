@@ -119,7 +119,7 @@ def _curve(line: Line, place: Callable[[float, float], str]) -> list[str]:
 
 
 def _ticks(low: float, high: float, most: int) -> list[float]:
-    """Return at most about `most` round values within a range."""
+    """Return about `most` round tick values within a range."""
     rough = (high - low) / most
     if rough <= 0:
         return [low]

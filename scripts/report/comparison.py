@@ -56,8 +56,8 @@ class Against:
     pairs: int
     tasks: int
     unit: Literal["task", "seed"]
-    """Unit of resampling and testing: tasks with all their pairs, or single pairs if there are fewer than
-    `FEWEST_TASKS` tasks, which limits the result to these tasks."""
+    """Unit of resampling and testing: the task, or the single pair if there are fewer than `FEWEST_TASKS` tasks; then
+    the result holds for these tasks only."""
     left_out: int
     """Common pairs without a verdict in at least one of the runs."""
     first_rate: float
@@ -82,7 +82,7 @@ class Comparison:
 
     @property
     def complete(self) -> bool:
-        """Whether no run lacks an episode."""
+        """Whether every run has all its episodes."""
         return all(summary.complete for summary in self.summaries)
 
     def as_json(self) -> dict[str, Any]:

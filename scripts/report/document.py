@@ -36,7 +36,7 @@ def text(value: object) -> str:
 
 
 def heading(words: str, eyebrow: str = "") -> Block:
-    """Return a heading; with an eyebrow, the top heading with the kind of report above it."""
+    """Return a section heading or, with an eyebrow text, the report's title."""
     if eyebrow:
         return Block(f'<div class="eyebrow">{eyebrow}</div><h1>{text(words)}</h1>', [f"# {plain(words)}", ""])
     return Block(f"<h2>{text(words)}</h2>", [f"## {plain(words)}", ""])

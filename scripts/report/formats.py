@@ -102,7 +102,7 @@ def no_verdict(results: Results, whose: str = "") -> str:
 
 
 def run_again(lost: int, given_up: int) -> list[str]:
-    """Return sentences on whether the same command runs the episodes again that ended as `env_error`.
+    """Return sentences on whether the same command reruns the episodes that ended as `env_error`.
 
     Args:
         lost: Number of such episodes.
@@ -118,7 +118,7 @@ def run_again(lost: int, given_up: int) -> list[str]:
 
 
 def unjudged(results: Results, whose: str = "") -> str:
-    """Return sentences on how many episodes of a run nothing judges, and how to judge them."""
+    """Return sentences on the unjudged episodes of a run, and on how to judge them."""
     asked = len(results.run.tasks) * len(results.run.seeds)
     of = f" {whose}" if whose else ""
     return (

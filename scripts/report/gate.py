@@ -1,4 +1,4 @@
-"""Gate on attempt figures: fails if a provider got worse than a baseline, or a new type of error appeared.
+"""Gate on attempt figures, which fails if a provider got worse than a baseline or a new type of error appeared.
 
 A drop counts if it exceeds the threshold and its 95% interval excludes zero; a large drop that may be chance is "can't
 tell". Attempts are assumed independent, although those of one run resemble each other.

@@ -87,7 +87,7 @@ def _missing(results: Results, whose: str) -> list[Block]:
 
 
 def about(run: Run) -> Block:
-    """Return the facts needed to repeat a run."""
+    """Return the facts needed to reproduce a run, as a block of the report."""
     agent = run.agent
     sessions = "; ".join(
         f"{count(each.episodes, 'episode')} in {duration(each.seconds)} with {count(each.workers, 'worker')}"

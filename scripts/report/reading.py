@@ -80,7 +80,7 @@ class Session(BaseModel):
     """Reason for an early end, if the process recorded one."""
     lost: tuple[Lost, ...] = ()
     versions: dict[str, Any] = {}
-    """Versions, if they differ from the run's; likewise `git`."""
+    """Versions of the session's code, if they differ from the run's; likewise `git`."""
     git: Git | None = None
 
 
@@ -127,7 +127,7 @@ class Line(BaseModel):
     outcome_detail: str = ""
     reward: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     raw_reward: Finite | None = None
-    """Reward by the task's own scale; None if the task has none."""
+    """Task's own unscaled reward; None if the task has none."""
     time_reward: Finite | None = None
     """Task's own reward scaled by the remaining time, as in MiniWoB++; None for other tasks."""
     steps: Count
@@ -215,7 +215,7 @@ class Results:
 
     @cached_property
     def env_errors(self) -> tuple[Line, ...]:
-        """Episodes that ended as an infrastructure failure, which the score leaves out."""
+        """Episodes that ended in an infrastructure failure; the score leaves them out."""
         return tuple(line for line in self.lines if line.outcome == "env_error")
 
     @cached_property

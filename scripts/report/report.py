@@ -1,4 +1,4 @@
-"""Writing of reports: on one results folder, or comparing several, as JSON, Markdown and HTML."""
+"""Report writers for one results folder or a comparison of several, as JSON, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def headline(figures: Summary | Comparison, *, done: bool = False) -> list[str]:
 
 
 def _lacking(results: Results, whose: str = "") -> list[str]:
-    """Return the number of missing or unjudged episodes, with the first ones."""
+    """Return lines that count the missing and unjudged episodes and name the first ones."""
     lines = [f"{incomplete(results, whose)} {_first(results.missing)}"] if results.missing else []
     if results.env_errors:
         lines.append(f"{no_verdict(results, whose)} {_first([line.pair for line in results.env_errors])}")

@@ -179,7 +179,7 @@ def summarise(results: Results) -> Summary:
 
 
 def task_numbers(lines: Sequence[Line]) -> list[int]:
-    """Return the number of its task for each episode."""
+    """Return the task number of each episode."""
     number = {name: at for at, name in enumerate(dict.fromkeys(line.task for line in lines))}
     return [number[line.task] for line in lines]
 

@@ -22,7 +22,7 @@ class Work:
 
     name: str
     targets: dict[str, float] = field(default_factory=dict)
-    """Target ratio by contender: at least contender's time / ours; for a raw limit, at most ours / raw."""
+    """Target ratio by contender: contender's time / ours (minimum); for a raw limit, ours / raw (maximum)."""
     times: dict[str, Rounds] = field(default_factory=dict)
 
     def add(self, contender: str, seconds: list[float]) -> None:

@@ -1,4 +1,4 @@
-"""Measurement of episodes per minute with workers against a single process, and of the hidden time."""
+"""Measurement of episodes per minute with workers against a single process, and of the overlap with training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TASKS = ("click-button", "click-link", "click-option", "click-dialog-2", "enter-text")
 
 TARGET = 0.8
-"""Minimum share of the shorter of generation and training that must be hidden behind the other."""
+"""Target share of the shorter phase, generation or training, that overlaps the other."""
 
 CONTEXT_MB = 26.0
 """Memory in MB of one more context, from `selfsurf bench vector`."""
@@ -221,7 +221,7 @@ def _overlap(settings: TrainSettings, policy: TransformersPolicy) -> dict[str, A
 
 
 def hidden(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Return how much of the shorter of generation and training was hidden behind the other, from a run's metrics.
+    """Return how far generation and training overlapped, from a run's metrics.
 
     The first step is left out, since no batch can be generated ahead of it. A step's generation is compared with the
     training of the step before. Hidden time is time in which both ran: if they share CPUs, each slows the other down,

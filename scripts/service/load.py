@@ -33,7 +33,7 @@ _GOAL = "Click the link"
 
 @dataclass
 class _Seen:
-    """Observations of the clients."""
+    """Measurements of the clients and of the server's memory."""
 
     polls: list[tuple[float, float]] = field(default_factory=list)
     """Send time of each poll in seconds since the start, and seconds until its response."""

@@ -148,7 +148,7 @@ class Goal(Watch):
         return ended[0][1]
 
     def _answer(self) -> None:
-        """Ask the user the agent's open question, if there is one, and pass the answer on; no answer means refusal."""
+        """Put the agent's open question to the user, and pass the answer on; no answer counts as a refusal."""
         if self._asked is None:
             return
         (ask, question), self._asked = self._asked, None
@@ -182,7 +182,7 @@ class Goal(Watch):
         self._tabs.seen = step.after
 
     def waiting(self, ask: Ask, question: dict[str, str]) -> None:
-        """Keep the agent's question for `play` to ask."""
+        """Store the agent's question until `play` asks it."""
         self._asked = ask, question
 
     def _see(self, observation: Observation) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from selfsurf.scripts.shell.tabs import Tabs
 
 MOST_STEPS = 30
-"""Default step limit of a goal; higher than usual, because the user watches."""
+"""Default step limit of a goal, higher than that of `selfsurf run` because the user watches."""
 
 TERMINATED = 128 + signal.SIGTERM
 

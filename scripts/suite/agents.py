@@ -70,7 +70,7 @@ def _weights_hash(adapter: Path) -> str:
 
 
 def maker_of(agent: Any, options: dict[str, Any]) -> Callable[[], Decider]:
-    """Return a factory of deciders: for an object one that serves all episodes, for a class a new instance.
+    """Return a factory of deciders that wrap the given object, or instances of the given class.
 
     A class that has only `act` is instantiated for each episode, as a named agent is.
 

@@ -16,14 +16,15 @@ from selfsurf.scripts.suite.plan import Key
 from selfsurf.scripts.suite.reasons import alike
 
 CRASHES = 3
-"""Attempts at an episode, over all runs, that end as `env_error` during the agent's action until the episode counts as
-failed. After the first of them the episode is played alone."""
+"""Number of `env_error` attempts during the agent's action, over all runs, after which an episode counts as failed.
+After the first such attempt, the episode is played alone."""
 
 FRUITLESS = 20
-"""Consecutive attempts that end as `env_error` until the run is given up."""
+"""Number of consecutive `env_error` attempts after which a run is given up."""
 
 TASKS = 3
-"""Minimum number of distinct tasks among those attempts (or all tasks), as long as nothing has worked yet."""
+"""Minimum number of distinct tasks (or all tasks, if fewer) that must end as `env_error` before a run in which nothing
+worked is given up."""
 
 
 @dataclass
@@ -32,9 +33,9 @@ class Attempts:
 
     env_errors: int = 0
     crashes: int = 0
-    """Number of these attempts that failed during the agent's action."""
+    """Number of `env_error` attempts that failed during the agent's action."""
     lost_cost: float = 0.0
-    """Cost of these attempts in US dollars, as far as known."""
+    """Cost of the `env_error` attempts in US dollars, as far as known."""
 
 
 class Accounts:

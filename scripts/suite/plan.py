@@ -40,7 +40,7 @@ class Plan:
     """Seconds until an episode times out."""
     logs: Logs = "all"
     screenshots: bool = False
-    """Whether every observation has a screenshot. Otherwise only an unsolved episode has one, of its end."""
+    """Whether every observation has a screenshot; otherwise only the ends of unsolved episodes have one."""
     headless: bool = True
     processes: int = 1
     """Number of workers."""

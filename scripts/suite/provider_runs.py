@@ -53,7 +53,7 @@ _LINE = re.compile(r"\[(\d+)\] (\w+)(?:: (.*))?")
 """Pattern of an element in the outline of a provider that doesn't list elements."""
 
 _ROLES = {"select": "combobox"}
-"""Standard role for a differing role name in such an outline."""
+"""Standard role for each differing role name in the outline of a provider without an element list."""
 
 _NO_ACT = ("finish", "infeasible", "wait")
 

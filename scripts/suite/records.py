@@ -151,7 +151,7 @@ class Records:
 
     def _agree(self, about: dict[str, Any]) -> dict[str, Any]:
         path = self.folder / "run.json"
-        about = json.loads(json.dumps(about))  # the form in which it is read back
+        about = json.loads(json.dumps(about))  # a JSON round trip, for comparison with the saved file
         if not path.exists():
             self._write(about)
             return about

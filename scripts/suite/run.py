@@ -28,13 +28,13 @@ PENDING = "pending"
 """Message kind of a pool for a worker that waits for resources: `("pending", text)`."""
 
 LOSSES = 2
-"""Minimum number of workers lost while the agent was queried until the episode counts as the agent's failure."""
+"""Minimum number of workers lost during agent queries for an episode before the agent is blamed."""
 
 STARTS = 3
-"""Number of deaths before a worker is ready after which a run is given up."""
+"""Number of times that a worker may die during its start before the run is given up."""
 
 RAISES = 20
-"""Number of episodes, from the first on, in all of which the agent raises until a run is given up."""
+"""Number of episodes after which a run is given up if the agent has raised in all of them."""
 
 SLACK = 60.0
 """Seconds beyond an episode's timeout after which a silent worker counts as hung."""
@@ -82,7 +82,7 @@ class _State:
     heard: float = field(default_factory=time.monotonic)
     """Monotonic time of the worker's last message, or of its last assignment after being idle."""
     silent: Stopwatch = field(default_factory=Stopwatch)
-    """Stopwatch since the time in `heard`."""
+    """Stopwatch for the silence since `heard`."""
 
 
 class Run:
@@ -112,7 +112,7 @@ class Run:
         self._accounts = Accounts(records.done)
         self._health = Health({job.env_id for job in jobs}, records.worked, records.broken)
         self._lost: Counter[int] = Counter()
-        """Attempts at each episode that were lost with their worker while the agent was queried, by number."""
+        """Number of times that each episode's worker was lost during an agent query, by request number."""
         self._unsure: list[dict[str, Any]] = []
         """Records held back until an attempt has worked, because they may only show that nothing works."""
         self._limits = RunLimits(plan)
@@ -141,7 +141,7 @@ class Run:
                         self._pool.kill(number)
                     self._stopping = self._limits.reached
                     break
-                # running episodes may go over the limit meanwhile
+                # checked again, because running episodes use tokens and money
                 self._stopping = self._stopping or self._limits.reached
                 if self._stopping and not any(state.held for state in self._workers.values()):
                     break
@@ -212,7 +212,7 @@ class Run:
         before = self._ledger.closed
         self._ledger.ended(ask, result)
         self._limits.add(result)
-        if self._ledger.closed > before:  # otherwise it is run again
+        if self._ledger.closed > before:  # otherwise the episode is run again
             self._record(ask, result, record or record_of(result))
         if ill:
             again = "The same command runs them again." if self._health.alive else "Nothing of it is recorded."

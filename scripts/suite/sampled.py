@@ -62,9 +62,9 @@ class Candidate:
     start: str
     criteria: list[dict[str, Any]]
     episodes: int = 1
-    """Number of runs that resemble it, including the first."""
+    """Number of similar runs, including the first."""
     solved: int = 0
-    """Number of these runs that were judged solved."""
+    """Number of similar runs that were judged solved."""
     alike: list[str] = field(default_factory=list)
     """Features compared between candidates: start page, words of the goal, and actions."""
     runs: list[str] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Sampled:
     accepted: list[Candidate] = field(default_factory=list)
     """Scenarios already in the suite, kept so that similar runs are counted and not proposed again."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Reason why a run made no candidate, by run."""
+    """Reasons why runs made no candidate, by run."""
     duplicates: int = 0
     """Number of episodes in this call that resembled others."""
 
@@ -242,7 +242,7 @@ def _criteria(episode: Episode, goal: str) -> list[dict[str, Any]]:
     final = evidence.final or {}
     moments = [*evidence.moments]
     while len(moments) > 1 and all(one.get("action") in SAYS for one in moments[-1].actions):
-        moments.pop()  # a step of only `finish` shows the same page as the last one
+        moments.pop()  # steps that only end the episode show the last page again
     before = {line.words for moment in moments for line in parse_outline(moment.seen["dom"])}
     new = [line for line in parse_outline(final.get("dom", "")) if line.id is None and line.words not in before]
     headings = [found[1] for line in new if (found := _HEADING.fullmatch(line.text))]

@@ -150,7 +150,7 @@ def check_model(model: str, adapter: Path | None = None) -> None:
 
 
 def refusals() -> tuple[type[Exception], ...]:
-    """Return the exception types raised by invalid agent options, or by a model that can't be had."""
+    """Return the exception types raised by invalid agent options, or by an unavailable model."""
     from selfsurf.agents import PolicyError
     from selfsurf.agents.model_files import ModelError
 

@@ -28,7 +28,7 @@ def answer_data(task: Task, result: Result) -> dict[str, Any]:
 
 
 def headline(result: Result, start_status: int | None, episode: Path) -> str:
-    """Return one line on how an episode ended, with the agent's answer if the agent claims to be done.
+    """Return the outcome of an episode in words, with the agent's answer if the agent claims to be done.
 
     Args:
         result: Result of the episode.

@@ -79,12 +79,12 @@ def environment_options(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if settings.device:
-        shutdown()  # the running driver has this device's settings
+        shutdown()  # ends the driver that looked up the device
     return options
 
 
 def asking(settings: T, *, wait: bool) -> T:
-    """Return the settings with `ask` where no option decides and a person can be asked.
+    """Return the settings with unset options changed to `ask` if a person can be asked.
 
     Args:
         settings: Settings of a command that plays one episode.

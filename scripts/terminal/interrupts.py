@@ -7,7 +7,7 @@ import threading
 from types import FrameType
 
 AGAIN = 0.02
-"""Seconds until a signal that arrived during an import is sent again; a choice."""
+"""Seconds until a signal that arrived during an import is sent again; chosen, not measured."""
 
 
 def restore_interrupts() -> None:

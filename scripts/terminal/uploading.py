@@ -13,7 +13,7 @@ from selfsurf.scripts.terminal.console import progress, show_error
 from selfsurf.scripts.terminal.interrupts import Interrupts
 
 PATIENCE = 40.0
-"""Seconds that the service may be unreachable; it treats a broken upload as active for 30 s."""
+"""Seconds that the service may be unreachable; the service treats a broken upload as active for 30 s."""
 
 
 class Upload:

@@ -53,7 +53,7 @@ class KeptRun:
         return run
 
     def hold(self) -> bool:
-        """Lock the run until `let_go`, `clean` or this process's end. Return False if its process is alive."""
+        """Lock the run until `let_go`, `clean` or the end of this process; return False if another process holds it."""
         for _ in range(LOOKS):
             try:
                 self._lock = FolderLock(self.running)

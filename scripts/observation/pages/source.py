@@ -12,7 +12,7 @@ from typing import Literal
 from selfsurf.scripts.machine import install
 
 HTML = Path(__file__).parent / "html"
-"""Folder of pages of our own that demonstrate npm packages."""
+"""Folder of this project's pages that demonstrate npm packages."""
 
 SITE = Path(__file__).parent / "apps" / "django_site.py"
 
@@ -119,7 +119,7 @@ def app(
 
 
 def own(*uses: Static) -> Static:
-    """Return a source for pages of our own and the packages that they load."""
+    """Return a source for this project's own pages and the packages that they load."""
     return Static("html", uses[0].package, lambda: HTML, uses)
 
 
