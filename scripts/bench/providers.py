@@ -18,8 +18,7 @@ class Settings(Arguments):
     """Options of `selfsurf bench providers`."""
 
     provider: tuple[str, ...] = ("playwright",)
-    """Provider: playwright, stagehand, webview, or module:Class; repeatable. Each is measured alone, without fallback.
-    """
+    """Provider: playwright, stagehand, webview, or module:Class; repeatable. Each is measured without fallback."""
     webview: str = ""
     """DevTools address of the application whose page the provider webview takes over."""
     scenario: tuple[str, ...] = ()

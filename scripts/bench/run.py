@@ -41,11 +41,11 @@ class Settings(AgentArguments, EnvironmentArguments):
     max_steps: int | None = Field(default=None, ge=1)
     """Step limit of every task, overriding the task's own."""
     data_mode: str = ""
-    """MiniWoB++: train or test data, for tasks that have both."""
+    """Data of MiniWoB++ tasks that have both kinds: train or test."""
     time_limit: int | None = Field(default=None, ge=1, le=2**31 - 1)
-    """MiniWoB++: time limit of an episode in milliseconds of page time; none by default."""
+    """Time limit of a MiniWoB++ episode in milliseconds of page time; none by default."""
     ends: str = ""
-    """MiniWoB++, scenarios: `finish` to let only the agent end an episode, by claiming to be done."""
+    """End of an episode in MiniWoB++ and scenarios: `finish` lets only the agent end it, by claiming to be done."""
     workers: int = Field(default=4, ge=1)
     """Concurrent episodes over all processes; each process plays at least one."""
     processes: int = Field(default=1, ge=1)

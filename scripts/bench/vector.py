@@ -35,8 +35,7 @@ class Settings(Arguments):
     task: str = "click-checkboxes-large"
     """MiniWoB++ task whose first checkboxes can be clicked any number of times."""
     neighbours: bool = False
-    """Also measure seven environments beside an eighth that loops, opens dialogs, takes seconds for layout, or crashes.
-    """
+    """Also measure seven environments beside an eighth that loops, opens dialogs, blocks on layout, or crashes."""
 
 
 @command

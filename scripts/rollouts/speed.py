@@ -181,7 +181,7 @@ def _together(
         worker_mb=max(0.0, (memory(pid) or 0.0) - contexts * CONTEXT_MB),
         context_mb=CONTEXT_MB,
         policy_mb=memory(later[0].pid) or 0.0,
-        call_bytes=statistics.mean(  # conversation and grammar on the way there, completion on the way back
+        call_bytes=statistics.mean(  # request (conversation and grammar) plus response (completion)
             len(pickle.dumps((one.messages, one.completion.grammar))) + len(pickle.dumps(one.completion))
             for one in (step.decision for result in batch.results for step in result.steps)
         ),

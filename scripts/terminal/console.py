@@ -204,7 +204,7 @@ def let_readers_leave() -> None:
         try:
             descriptor = stream.fileno()
             mode = os.fstat(descriptor).st_mode
-        except (OSError, ValueError, AttributeError):  # not a real file
+        except (OSError, ValueError, AttributeError):  # the stream has no file descriptor
             continue
         if not (stat.S_ISFIFO(mode) or os.isatty(descriptor)):
             continue

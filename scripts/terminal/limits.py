@@ -79,7 +79,8 @@ class LimitArguments(Arguments):
     max_cost: float | None = Field(default=None, gt=0)
     """US dollars after which a goal is stopped."""
     max_seconds: float | None = Field(default=None, gt=0)
-    """Seconds of agent and page after which a goal is stopped; loading a model and waiting for people don't count."""
+    """Seconds that agent and page may take before a goal is stopped; loading a model and waiting for people don't
+    count."""
 
     @property
     def limits(self) -> Limits:

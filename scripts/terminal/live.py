@@ -163,7 +163,7 @@ class Lines(View):
         self.console = console
 
     def stage(self, text: str) -> None:
-        """Print the activity before the first step; later ones follow from the steps."""
+        """Print the activity before the first step; afterwards the printed steps show it."""
         if text != self.state.stage and self.state.step == 0:
             self._say(f"{text} ...")
         super().stage(text)
