@@ -1,4 +1,4 @@
-"""The command line `selfsurf`, benchmarks and setup: thin, the work is done by the packages."""
+"""The command line `selfsurf`, benchmarks and setup. The packages do the work."""
 
 from selfsurf.bare import alias
 

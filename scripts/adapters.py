@@ -1,4 +1,4 @@
-"""`selfsurf adapters`: what an adapter belongs to and where it can be used, and its conversion for MLX and back."""
+"""`selfsurf adapters`: show where a LoRA adapter can be used, and convert it for MLX or back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("selfsurf.scripts.adapters:show", "Show an adapter."),
     "convert": ("selfsurf.scripts.adapters:convert", "Convert an adapter for MLX or back."),
 }
-"""As `scripts.terminal.lazy.Commands`."""
+"""Import path (`module:function`) and help line of each subcommand, by name."""
 
 app = command_group(COMMANDS)
 
@@ -28,7 +28,7 @@ def show(
     base: Annotated[str, typer.Option(help=f"{_BASE} Checks that the adapter belongs to it.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Print an adapter's format, base model and prompt, and what would keep vLLM or TensorRT-LLM from serving it."""
+    """Print an adapter's format, base model and prompt, and any obstacles to serving it with vLLM or TensorRT-LLM."""
     from selfsurf.agents.adapters import identity, servable
     from selfsurf.agents.adapters.prompt import read_prompt
 
@@ -64,7 +64,7 @@ def convert(
     verify: Annotated[bool, typer.Option(help="Then run both in PEFT and MLX, and compare the logits.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Convert an adapter: PEFT's format for MLX, or MLX's for PEFT, vLLM and TensorRT-LLM."""
+    """Convert an adapter from PEFT's format for MLX, or from MLX's for PEFT, vLLM and TensorRT-LLM."""
     from dataclasses import asdict
 
     from selfsurf.agents.adapters.convert import mlx_to_peft, peft_to_mlx

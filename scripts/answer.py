@@ -1,4 +1,4 @@
-"""`selfsurf answer`: what runs wait for, and the answer that one of them goes on with."""
+"""`selfsurf answer`: list the runs that wait for a person, and answer one of them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from selfsurf.scripts.waiting.person import with_hint
 from selfsurf.scripts.waiting.web import answer_on_page
 
 LOG = "answer.log"
-"""File in the run's folder that a run in the background writes to."""
+"""Name of the log file in a run's folder, written while the run continues in the background."""
 
 PATIENCE = 30.0
-"""Seconds that a run's process has to end."""
+"""Seconds that a run's process gets to end before `--stop` fails."""
 
 
 def main(
@@ -41,9 +41,10 @@ def main(
 ) -> int:
     """Answer a run that waits for a person (`selfsurf run --wait`).
 
-    If the run's process lives, it goes on there. If it was killed, it goes on here, in the browser that it has left,
-    and ends as `selfsurf run` does, or with --detach in the background; so does a run that was killed while it did not
-    wait, without an answer. An action that may have been carried out already is never sent again.
+    If the run's process is alive, the run continues there. If it was killed, the run continues here, in the browser
+    that was left open, and ends as `selfsurf run` does; with --detach, in the background. A run that was killed while
+    it wasn't waiting continues the same way, without an answer. An action that may have been carried out already is
+    never sent again.
     """
     if run is None:
         return _list(as_json=as_json)
@@ -65,13 +66,13 @@ def main(
     if question is not None:
         if web and not text:
             text = answer_on_page(question)
-            here = here or (kept.there and kept.hold())  # its process may have ended in the hours since
+            here = here or (kept.there and kept.hold())  # the run's process may have ended while the page was open
             now = kept.question if kept.there else None
             if now != question:
                 kept.let_go()
                 _say("It does not wait for that any more: your answer was not taken.", as_json, waiting=_public(now))
                 return 1
-        if here and text:  # it is kept in case this process ends before the answer is taken; so may one be from before
+        if here and text:  # saved first, in case this process is killed before the answer is used
             kept.bring_instead(question, text)
         elif here:
             text = kept.brought(question) or ""
@@ -106,7 +107,7 @@ def main(
 
 
 def _detach(kept: KeptRun, *, as_json: bool) -> int:
-    """Have another process go on with a run, with the answer that was brought, if there is one."""
+    """Continue a run in a background process, with the saved answer if there is one."""
     kept.let_go()
     log = kept.folder / LOG
     with log.open("ab") as output:
@@ -124,7 +125,7 @@ def _list(*, as_json: bool) -> int:
     for kept in kept_runs(Path("runs")):
         try:
             question = kept.question
-        except (EpisodeError, ValueError):  # it is only now being begun
+        except (EpisodeError, ValueError):  # the run is just being created
             continue
         if here := kept.hold():
             kept.let_go()
@@ -146,7 +147,7 @@ def _show(run: Path, question: dict[str, Any], *, here: bool, as_json: bool) -> 
 
 
 def _end(kept: KeptRun, episode: Episode, *, as_json: bool) -> int:
-    """End a run whose process has ended, unless its episode has an end, and take away what it has left."""
+    """Finish the episode of a run whose process is gone, if necessary, and clean up the run's browser and files."""
     writer = EpisodeWriter.reopen(kept.folder, kept.journal()) if episode.meta["ended"] is None else None
     last = end_of(episode)
     if writer is not None:
@@ -167,18 +168,18 @@ def _end(kept: KeptRun, episode: Episode, *, as_json: bool) -> int:
 
 
 def _close_log(kept: KeptRun, decision: str) -> None:
-    """Write the summary of the attempts that the run's process has logged."""
+    """Write the summary of the attempt log that the run's process began."""
     from selfsurf.scripts.run import Settings
 
     meta = Episode(kept.folder).meta
-    with suppress(OSError, ValueError):  # what the run was to go on with is damaged
+    with suppress(OSError, ValueError):  # the saved settings of the run are damaged
         log_settings = Settings.model_validate_json(kept.settings).log_settings
         if meta["traceId"] and (log := attempt_log(log_settings, meta["traceId"])):
             log.close(decision, meta["outcome_detail"] or "")
 
 
 def _judged(last: dict[str, Any]) -> bool:
-    """Has a specification judged an episode, by the step that has ended it? Nothing else judges a run that may wait."""
+    """Whether the specification judged the episode at its last step; a run that may wait has no other judge."""
     found = [one["found"] for one in last["score"].get("criteria", ())]
     return "missed" in found or ("met" in found and "unknown" not in found)
 

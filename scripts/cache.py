@@ -1,4 +1,4 @@
-"""`selfsurf cache`: lists the flows of a cache, and keeps those of solved episodes."""
+"""`selfsurf cache`: list the flows of an action cache, and add those of solved episodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List a cache's flows; given episodes, keep the solved ones first. Exit code 2: it, or one of them, can't be."""
+    """List a cache's flows, after adding those of solved episodes. Exit code 2: the cache or an episode is invalid."""
     from selfsurf.agents.cached import Cache, CacheError
     from selfsurf.browser_env.record.episode import Episode, EpisodeError
     from selfsurf.scripts.judge import episodes_in

@@ -39,11 +39,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("selfsurf.scripts.config:app", "Show what the commands' options are here, and where each comes from."),
     "doctor": ("selfsurf.scripts.doctor:main", "Check what this machine can run, and say how to fix what it can't."),
 }
-"""As `scripts.terminal.lazy.Commands`."""
+"""Import path (`module:function`) and help line of each subcommand, by name."""
 
 
 def _user_errors() -> list[type[Exception]]:
-    """The errors whose message tells a user what to do, of the modules that a command has imported."""
+    """Return the exception types whose message tells a user what to do, from the modules imported so far."""
     where = {
         "ModelError": "selfsurf.agents.model_files",
         "EnvError": "selfsurf.browser_env.errors",
@@ -54,14 +54,14 @@ def _user_errors() -> list[type[Exception]]:
 
 
 def _told(error: Exception) -> str:
-    """Return what an error says, without the system's number."""
+    """Return the message of an error, without the errno of an `OSError`."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}."
     return str(error)
 
 
 class _Commands(lazy_group(COMMANDS)):  # type: ignore[misc]
-    """Reports errors that the user can fix in one line, without a traceback; a reader of the output may leave."""
+    """The root command group: it prints user errors without a traceback and tolerates a closed output pipe."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         from selfsurf.scripts.terminal.console import let_readers_leave
@@ -109,7 +109,8 @@ def _main(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
     verbose: Verbose = False,
 ) -> None:
-    sys.path += [here for here in (os.getcwd(),) if here not in sys.path and "" not in sys.path]  # your own modules
+    # allows module:Class options to import from the current folder
+    sys.path += [here for here in (os.getcwd(),) if here not in sys.path and "" not in sys.path]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`selfsurf config`: what the commands' options are here, and where each value comes from."""
+"""`selfsurf config`: show the effective value of every command option, and where it comes from."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from selfsurf.scripts.terminal.lazy import command_group
 COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("selfsurf.scripts.config:show", "Show every option's value and its source."),
 }
-"""As `scripts.terminal.lazy.Commands`."""
+"""Import path (`module:function`) and help line of each subcommand, by name."""
 
 app = command_group(COMMANDS, "Show what the commands' options are here.")
 
 
 class Settings(Arguments):
-    """What is shown."""
+    """Options of `selfsurf config show`."""
 
     tables: Annotated[tuple[str, ...], typer.Argument()] = ()
-    """environment, run, shell, bench (for bench run), record or train; all if not given."""
+    """Tables to show: environment, run, shell, bench (for bench run), record or train; all if not given."""
 
 
 @command
 def show(settings: Settings) -> None:
-    """Show every option's value, and where it comes from: a variable, a line of selfsurf.toml, or the default.
+    """Show the value of every option and its source: a variable, a line of selfsurf.toml, or the default.
 
-    The command line counts more than variables, and these more than the file.
+    The command line overrides variables, and variables override the file.
     """
     unknown = [name for name in settings.tables if name not in TABLES]
     if unknown:

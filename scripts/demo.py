@@ -1,4 +1,4 @@
-"""`selfsurf demo`: a small model learns to use web pages from its own episodes, measured before and after."""
+"""`selfsurf demo`: train a small model on its own episodes, and measure its success before and after."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from selfsurf.scripts.terminal.results import print_table
 
 
 class Settings(Arguments):
-    """What the demonstration trains and measures."""
+    """Options of `selfsurf demo`."""
 
     out: Path = Path("runs/demo")
     """Folder of the run."""
@@ -26,9 +26,9 @@ class Settings(Arguments):
     seed: int = 0
     """Seed of the training run."""
     seeds: int = Field(default=40, ge=1)
-    """How many evaluation seeds a task."""
+    """Number of evaluation seeds per task."""
     steps: int | None = Field(default=None, ge=1)
-    """Optimizer steps; the measured default if not given."""
+    """Number of optimizer steps; the measured default if not given."""
 
 
 @command
@@ -55,7 +55,7 @@ def main(settings: Settings) -> int:
 
 
 def show(report: dict[str, Any]) -> None:
-    """Print the table and what it means."""
+    """Print the results as a table, with the gain, the durations and the paths of the files."""
     from selfsurf.scripts.learning.settings import short
 
     arms = report["arms"]

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# From a fresh checkout to a finished demonstration: sets up what is missing, then runs `selfsurf demo`.
+# Set up a fresh checkout as far as necessary, then run `selfsurf demo`.
 #
 #   bash scripts/demo.sh [options of selfsurf demo]
 set -euo pipefail
-unset PYTHONDONTWRITEBYTECODE # or every start compiles the libraries again
+unset PYTHONDONTWRITEBYTECODE # otherwise every start compiles the libraries again
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bash "$root/scripts/setup.sh" train

@@ -1,4 +1,4 @@
-"""`selfsurf deploy`: an adapter from recorded episodes, trained on a server."""
+"""`selfsurf deploy`: train an adapter from recorded episodes on a server."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from selfsurf.sdft.service.client import ServiceClient
 
 NAME = "SELFSURF_SERVER_URL"
-"""Environment variable of the server's address."""
+"""Environment variable that holds the server's address."""
 
 
 class ServerArguments(Arguments):
-    """Which server."""
+    """Arguments of a command that connects to a training service."""
 
     server_url: Annotated[str, typer.Option(envvar=NAME)] = ""
     """Address of the training service, such as https://gpu.example.org; its token is in SELFSURF_SERVER_TOKEN."""
     patience: float = Field(default=600.0, ge=0)
-    """Seconds for which the server may be away, in a restart for example."""
+    """Seconds for which the server may be unreachable, as during a restart."""
 
     def client(self) -> ServiceClient:
-        """Return the server's client.
+        """Return a client of the server.
 
         Raises:
-            typer.BadParameter: no address is given.
+            typer.BadParameter: The address is missing or invalid.
         """
         from selfsurf.sdft.service.client import ServiceClient, ServiceError
 
@@ -52,34 +52,34 @@ class ServerArguments(Arguments):
 
 
 class Settings(ServerArguments):
-    """What is trained, from what, and where it comes to."""
+    """Options of `selfsurf deploy`: the episodes, the training, and the adapter's folder."""
 
     episodes: tuple[Path, ...] = ()
-    """Folder of an episode, or of many: they are uploaded, pages and screenshots included. Repeatable."""
+    """Folder of one or more episodes, uploaded with their pages and screenshots. Repeatable."""
     adapter_name: str = "adapter"
-    """Name of the adapter on the server: small letters, digits, - and _."""
+    """Name of the adapter on the server: lowercase letters, digits, - and _."""
     model: Model = "smollm2"
     steps: int | None = Field(default=None, ge=1)
-    """Optimizer steps; 40 if not given."""
+    """Number of optimizer steps; 40 if not given."""
     seed: int = Field(default=0, ge=0)
-    """Seed of everything random."""
+    """Seed of all random numbers."""
     set_: Set = Field(default_factory=list)
-    """Another setting of the training that the server lets clients choose, name=value, such as ema_alpha=0.01.
-    Repeatable."""
+    """Further training setting that the server accepts from clients, name=value, such as ema_alpha=0.01. Repeatable."""
     enrich: bool = False
-    """Have the server's large model explain the demonstrations; what is on the pages is sent to it."""
+    """Let the server's large model explain the demonstrations; page contents are sent to it."""
     to: Literal["peft", "mlx"] = "peft"
-    """The adapter's format: PEFT's, or MLX's for a Mac."""
+    """Format of the adapter: PEFT's, or MLX's for a Mac."""
     out: Path | None = None
     """Folder of the adapter; adapters/NAME if not given."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Upload episodes, have an adapter trained on them, follow the training, fetch the adapter and check it.
+    """Upload episodes, follow the training of an adapter on them, download the adapter and check it.
 
-    Interrupted anywhere, the same command resumes. Exit code 0: the adapter is there and does what it did on the
-    server; 1: the server can't be reached or refuses, or the training failed; 130 after Ctrl-C: the training goes on.
+    After an interruption at any point, the same command resumes. Exit code 0: the adapter is complete, and acts as it
+    did on the server; 1: the server can't be reached or refuses, or the training failed; 130 after Ctrl-C: the training
+    continues on the server.
     """
     quiet_libraries()
     from selfsurf.sdft.rows.stored import load_stored
@@ -138,7 +138,7 @@ def main(settings: Settings) -> int:
 
 
 def _run_command(settings: Settings, folder: Path, out: Path) -> list[str]:
-    """Return the command that acts with the adapter as the first episode did."""
+    """Return the command that runs the adapter on the goal or task of the first episode."""
     from selfsurf.browser_env.record.episode import Episode
 
     meta = Episode(folder).meta
@@ -152,10 +152,10 @@ def _run_command(settings: Settings, folder: Path, out: Path) -> list[str]:
 
 
 class _Shown(contextlib.ExitStack):
-    """Shows one bar after another."""
+    """Progress bars of a deployment, one at a time."""
 
     def stage(self, title: str, total: int) -> Callable[..., None]:
-        """As `Watcher.stage`."""
+        """Close the current bar and open the next; return its update callback."""
         self.close()
         if title != "Training":
             return self.enter_context(progress(title, total))
@@ -163,7 +163,7 @@ class _Shown(contextlib.ExitStack):
         return lambda step, figures: update(step, _figures(figures))
 
     def said(self, text: str) -> None:
-        """As `Watcher.said`."""
+        """Print a message from the server to stderr."""
         print(f"Server: {text}", file=sys.stderr)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def main(as_json: Json = False) -> int:
-    """Check what this machine can run, and say how to fix what it can't. Exit code 0: what is installed works."""
+    """Check what this machine can run, and print fixes for what it can't. Exit code 0: what is installed works."""
     from selfsurf.scripts.machine.checks import PARTS, guarded
 
     checks = []
@@ -32,7 +32,7 @@ def main(as_json: Json = False) -> int:
 
 
 def show(checks: list[Check]) -> None:
-    """Print the report."""
+    """Print the checks by group, and a conclusion."""
     from selfsurf.extras import how_to_install
     from selfsurf.scripts.machine.checks import asked_for
 

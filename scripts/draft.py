@@ -1,4 +1,4 @@
-"""`selfsurf draft`: a goal's specification from a sentence, for a person to read and correct."""
+"""`selfsurf draft`: draft a goal's specification from a sentence, for a person to review."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from selfsurf.scripts.terminal.command import Arguments, command
 
 
 class Settings(Arguments):
-    """What is wanted, and who drafts."""
+    """Options of `selfsurf draft`: the goal, the model, and the output file."""
 
     sentence: Annotated[str, typer.Argument()]
-    """The goal, in words."""
+    """Goal in words."""
     agent: Agent = "openai"
     model: Model = ""
     set_: Set = Field(default_factory=list)
-    """Another option of the model, name=value. Repeatable."""
+    """Further option of the model, name=value. Repeatable."""
     out: Path | None = None
     """File to write; printed if not given."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Draft a specification by a model. Exit code 1: its replies are none; 2: there is no such model, or the file."""
+    """Draft a specification by a model. Exit code 1: no reply is valid; 2: an unknown model, or an existing file."""
     from selfsurf.agents.judging.interpret import GoalInterpreter
     from selfsurf.browser_env.goal.spec import SpecError
 
@@ -55,7 +55,7 @@ def main(settings: Settings) -> int:
 
 
 def as_toml(data: dict[str, Any]) -> str:
-    """Return a specification as TOML, a line a criterion."""
+    """Return a specification as TOML, with one line per criterion."""
     lines = [f"{key} = {toml_value(value)}" for key, value in data.items() if key != "criteria"]
     return "\n".join([*lines, "criteria = [", *(f"    {toml_value(one)}," for one in data["criteria"]), "]"])
 
@@ -66,5 +66,6 @@ def toml_value(value: Any) -> str:
         return "{ " + ", ".join(f"{key} = {toml_value(one)}" for key, one in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(toml_value, value))}]"
-    text = well_formed(json.dumps(value, ensure_ascii=False))  # TOML's strings, numbers and booleans are JSON's,
-    return text.replace("\x7f", "\\u007f")  # but for this character, and for pairs of surrogates as escapes
+    # JSON scalars are valid TOML, except for escaped surrogate pairs and DEL
+    text = well_formed(json.dumps(value, ensure_ascii=False))
+    return text.replace("\x7f", "\\u007f")  # TOML requires DEL to be escaped

@@ -1,4 +1,4 @@
-"""`selfsurf envs`: the environments that are registered, by id."""
+"""`selfsurf envs`: list the ids of the registered environments."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import typer
 from selfsurf.scripts.terminal.arguments import Json
 
 OURS = "selfsurf"
-"""The package whose environments are listed."""
+"""Package whose environments are listed."""
 
 
 def main(
     match: Annotated[str, typer.Option(help="Only ids that contain this, whatever the case.")] = "",
     as_json: Json = False,
 ) -> int:
-    """Print one line an environment; 1 is returned if there is none."""
+    """Print one line per environment; return 1 if none matches."""
     import selfsurf  # noqa: F401  (registers the ids)
 
     rows = [

@@ -1,10 +1,10 @@
-"""Get a Chromium onto a machine that has none, with whatever rights and network there are.
+"""Install a Chromium on a machine that has none, with the rights and network that are available.
 
-`python -m selfsurf.scripts.install_browser` installs one, `--check` only prints the path of one that is there and
-starts. Tried in this order: Playwright's own build; as root on Debian its package; on Debian without root the same
-package and the libraries that the system lacks, unpacked into the cache folder. A library that Playwright's own
-program may lack comes first, in the same manner. Which browser is used, and with which switches, is not decided here
-but in `browser_env.session.browsers`.
+`python -m selfsurf.scripts.install_browser` installs a browser; `--check` only prints the path of an installed one that
+starts. The methods are tried in this order: Playwright's own build; as root on Debian, the Debian package; on Debian
+without root, the same package and its missing libraries, unpacked into the cache folder. A library that Playwright's
+driver may lack is installed first, in the same way. `browser_env.session.browsers` decides which browser is used and
+with which switches.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from selfsurf.browser_env.session.browsers import cache_home, find_browser
 from selfsurf.scripts.machine.install import libraries, write_program
 
 PACKAGE = "chromium-headless-shell"
-"""Debian's package (since 12), and the name of its executable."""
+"""Debian package of the browser (since Debian 12), and the name of its executable."""
 
 DRIVER_PACKAGE = "libatomic1"
-"""What Playwright's bundled Node needs and a bare Debian does not have."""
+"""Debian package of a library that Playwright's bundled Node needs and a bare Debian lacks."""
 
 PLAYWRIGHT_HOST = "https://cdn.playwright.dev"
 
 DOWNLOAD_SECONDS = 900
-"""How long one way may take, downloads included."""
+"""Seconds until a command of an installation is given up, downloads included."""
 
 HELP = f"""\
 No browser could be installed. Any one of these helps; then run the same command again:
@@ -42,11 +42,11 @@ No browser could be installed. Any one of these helps; then run the same command
 
 
 class InstallError(Exception):
-    """A way that did not lead to a browser; the message says why."""
+    """A failed attempt to install a browser; the message gives the reason."""
 
 
 def main(arguments: list[str]) -> int:
-    """Print the browser's path and return 0, or say what to do and return 1."""
+    """Print the browser's path and return 0, or print the problem and return 1."""
     problem = broken()
     if problem and "--check" not in arguments:
         for way in ways():
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
 
 
 def broken() -> str:
-    """Say what keeps the driver or the browser that would be used from starting; empty when both start."""
+    """Return why the driver or the chosen browser doesn't start; empty when both start."""
     try:
         return driver_broken() or not_starting([find_browser(), "--version"])
     except BrowserNotFound as error:
@@ -76,7 +76,7 @@ def broken() -> str:
 
 
 def found() -> str:
-    """The path of the browser that would be used; empty if there is none."""
+    """Return the path of the browser that would be used; empty if there is none."""
     try:
         return find_browser()
     except BrowserNotFound:
@@ -84,12 +84,12 @@ def found() -> str:
 
 
 def driver_broken() -> str:
-    """Say what keeps Playwright's own program from starting; empty when it starts."""
+    """Return why Playwright's driver doesn't start; empty when it starts."""
     return not_starting([sys.executable, "-m", "playwright", "--version"])
 
 
 def not_starting(command: list[str]) -> str:
-    """Say why a command fails; empty when it does not."""
+    """Return why a command fails; empty when it succeeds."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError) as error:
@@ -99,7 +99,7 @@ def not_starting(command: list[str]) -> str:
 
 
 def ways() -> Iterator[Callable[[], None]]:
-    """The ways to a browser that make sense here, the best first."""
+    """Yield the installation methods that are possible on this machine, the best first."""
     has_apt, is_root = shutil.which("apt-get"), os.geteuid() == 0
     if driver_broken() and has_apt:
         yield driver_package if is_root else unpacked_driver_package
@@ -112,7 +112,7 @@ def ways() -> Iterator[Callable[[], None]]:
 
 
 def reachable(url: str) -> bool:
-    """Whether the host answers at all within five seconds."""
+    """Whether the host responds within five seconds, with any HTTP status."""
     try:
         urllib.request.urlopen(url, timeout=5).close()
     except urllib.error.HTTPError:
@@ -123,12 +123,12 @@ def reachable(url: str) -> bool:
 
 
 def driver_package() -> None:
-    """The library that Playwright's own program needs: apt-get install libatomic1."""
+    """Library for Playwright's driver: apt-get install libatomic1."""
     apt_install(DRIVER_PACKAGE)
 
 
 def unpacked_driver_package() -> None:
-    """The library that Playwright's own program needs, unpacked into the cache folder."""
+    """Library for Playwright's driver, unpacked into the cache folder."""
     from playwright._impl._driver import compute_driver_executable
 
     root = cache_home() / "browser" / "driver"
@@ -152,7 +152,7 @@ def playwright_build() -> None:
     run(command)
     path = found()
     problem = broken()
-    if problem and path != before:  # libraries are missing: make way for a build that brings them
+    if problem and path != before:  # libraries are missing: remove this build, so that the Debian package is tried
         shutil.rmtree(Path(path).parents[1])
         raise InstallError(problem)
 
@@ -163,7 +163,7 @@ def debian_package() -> None:
 
 
 def unpacked_package() -> None:
-    """Debian's package and what it lacks here, unpacked into the cache folder."""
+    """Debian's package and its missing dependencies, unpacked into the cache folder."""
     home = cache_home() / "browser"
     root = home / "root"
     unpack(PACKAGE, root)
@@ -177,18 +177,18 @@ def unpacked_package() -> None:
 
 
 def apt_install(package: str) -> None:
-    """Install a Debian package; wants root."""
+    """Install a Debian package; requires root."""
     os.environ["DEBIAN_FRONTEND"] = "noninteractive"
     run(["apt-get", "-o", "DPkg::Lock::Timeout=120", "update"])
     run(["apt-get", "-o", "DPkg::Lock::Timeout=120", "install", "-y", "--no-install-recommends", package])
 
 
 def unpack(package: str, root: Path) -> None:
-    """Unpack a Debian package, and what it depends on and the system lacks, into a folder; wants no rights.
+    """Unpack a Debian package and its missing dependencies into a folder; doesn't require root.
 
     Args:
-        package: name of the package.
-        root: the folder, which is replaced.
+        package: Name of the package.
+        root: The folder, which is replaced.
     """
     work = root.with_name(f"{root.name}.unpacking")
     shutil.rmtree(work, ignore_errors=True)
@@ -206,13 +206,18 @@ def unpack(package: str, root: Path) -> None:
 
 
 def write_script(path: Path, root: Path, *lines: str) -> None:
-    """Write a script that finds the libraries below `root`."""
+    """Write an executable script that runs `lines` with the libraries below `root` on the search path."""
     search = f"export LD_LIBRARY_PATH={quote(libraries(root))}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
     write_program(path, search, *lines)
 
 
 def run(command: list[str]) -> None:
-    """Run a command with its output shown; raise if it fails or takes too long."""
+    """Run a command and show its output.
+
+    Raises:
+        InstallError: The command fails.
+        subprocess.TimeoutExpired: It takes longer than `DOWNLOAD_SECONDS`.
+    """
     print("+", " ".join(command), flush=True)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=DOWNLOAD_SECONDS, check=False)
     if done.returncode:

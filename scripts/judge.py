@@ -1,4 +1,4 @@
-"""`selfsurf judge`: finished episodes are judged by a goal's specification, and by a model if one is given."""
+"""`selfsurf judge`: judge finished episodes by a goal's specification, and optionally by a model."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 
 class Settings(Arguments):
-    """What is judged, and by whom."""
+    """Options of `selfsurf judge`: the episodes, the specification, and the judge model."""
 
     episodes: Annotated[list[Path], typer.Argument()]
-    """Folders of episodes, or such that have some below them."""
+    """Folders of episodes, or folders above them."""
     spec: Path | None = None
-    """TOML file of the goal's specification. Without one a judge model is asked whether the goal was reached, and
-    MiniWoB++ episodes have their own."""
+    """TOML file of the goal's specification. Without it, MiniWoB++ episodes are judged by their own, and for others a
+    judge model is asked whether the goal was reached."""
     judge: str = ""
-    """A backend (transformers, openai, ...), or module:Class of a policy, to answer questions with."""
+    """Judge model: a backend (transformers, openai, ...), or module:Class of a policy."""
     model: Model = ""
     set_: Set = Field(default_factory=list)
-    """Another option of the judge model, name=value. Repeatable."""
+    """Further option of the judge model, name=value. Repeatable."""
     dry_run: bool = False
-    """Print what would be said, and mark nothing."""
+    """Print the verdicts without marking the episodes."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Mark episodes as solved, failed or unknown: a line each, and a summary.
+    """Mark episodes as solved, failed or unknown, and print a line for each with a summary.
 
-    Exit code 0: all were judged, whatever came of it; 1: some were left out, since they can't be read or changed
-    (damaged) or since the model could not answer (unjudged); 2: there is no such specification, model or episode. A
-    person's mark and a task's score stay in force.
+    Exit code 0: all episodes were judged, whatever the verdicts; 1: some were skipped, because they can't be read or
+    changed (damaged) or because the model couldn't answer (unjudged); 2: the specification, model or episode doesn't
+    exist. A person's mark and a task's score take precedence.
     """
     folders = episodes_in(settings.episodes)
     spec, ask = _spec(settings), _judge(settings)
@@ -66,10 +66,10 @@ def main(settings: Settings) -> int:
 
 
 def episodes_in(given: list[Path]) -> list[Path]:
-    """Return the folders of the episodes in these folders, or below them.
+    """Return the folders of all episodes in or below the given folders.
 
     Raises:
-        typer.BadParameter: there is none in one of them.
+        typer.BadParameter: A folder holds no episode.
     """
     found: list[Path] = []
     for folder in given:
@@ -103,10 +103,10 @@ def _judge(settings: Settings) -> ModelJudge | None:
 
 
 def make_judge(name: str, options: dict[str, Any]) -> ModelJudge:
-    """Make a model that judges.
+    """Return a judge that queries a model.
 
     Raises:
-        typer.BadParameter: there is no such policy, or its options can't be.
+        typer.BadParameter: The policy doesn't exist, or its options are invalid.
     """
     from selfsurf.agents.judging.judge import ModelJudge
 
@@ -114,10 +114,10 @@ def make_judge(name: str, options: dict[str, Any]) -> ModelJudge:
 
 
 def make_policy(name: str, options: dict[str, Any]) -> Policy:
-    """Make a language model by its backend's name or class.
+    """Return a language model by the name of its backend or class.
 
     Raises:
-        typer.BadParameter: there is no such policy, or its options can't be.
+        typer.BadParameter: The policy doesn't exist, or its options are invalid.
     """
     from selfsurf import agents
 
@@ -143,7 +143,8 @@ def _judged(folder: Path, spec: GoalSpec | None, ask: ModelJudge | None, *, dry:
         evidence = evidence_of(episode)
         if episode.meta["outcome"] == "running":
             raise EpisodeError("it has not ended, or was cut off")
-        evidence.ended = episode.meta["outcome"] in ("solved", "failed")  # its task ended it, whatever the agent said
+        # the task ended the episode, whether or not the agent claimed to be done
+        evidence.ended = episode.meta["outcome"] in ("solved", "failed")
         says, details = "unknown", dict[str, Any]()
         if episode.meta["outcome"] == "env_error":
             why = f"the infrastructure failed: {episode.meta['outcome_detail']}"
@@ -167,7 +168,7 @@ def _judged(folder: Path, spec: GoalSpec | None, ask: ModelJudge | None, *, dry:
 
 
 def checker_of(spec: GoalSpec | None, meta: dict[str, Any], ask: ModelJudge | None) -> SuccessChecker:
-    """Return who judges an episode: the specification, the one of its MiniWoB++ task, or a question about its goal."""
+    """Return the checker of an episode: by the given or its MiniWoB++ task's specification, else by its goal."""
     from selfsurf.browser_env.goal.check import SuccessChecker
     from selfsurf.browser_env.goal.spec import Criterion, GoalSpec
     from selfsurf.tasks.miniwob.goals import goal_specs

@@ -1,4 +1,4 @@
-"""`selfsurf mark`: a person says whether a finished episode reached its goal."""
+"""`selfsurf mark`: record a person's verdict on a finished episode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from selfsurf.scripts.terminal.arguments import Json
 
 
 class Says(StrEnum):
-    """What can be said."""
+    """A person's verdict on an episode."""
 
     SOLVED = "solved"
     FAILED = "failed"
@@ -28,7 +28,10 @@ def main(
     why: Annotated[str, typer.Option(help="The reason, for whoever reads it later.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Mark an episode. Your mark comes before its task's score and any judge's; both stay. Exit code 2: it can't be."""
+    """Record whether an episode reached its goal. Exit code 2: the episode can't be marked.
+
+    The mark takes precedence over the task's score and any judge's verdict; both are kept.
+    """
     try:
         verdict = mark_episode(episode, Mark(says.value, "person", why))
     except EpisodeError as error:

@@ -1,4 +1,4 @@
-"""`selfsurf mcp`: the browser as tools for any MCP client, on standard input and output."""
+"""`selfsurf mcp`: the browser as tools for any MCP client, over standard input and output."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 
 
 CALL_ENDS = 1.0
-"""Seconds that a cancelled call has to end, and the log to be written."""
+"""Seconds that a cancelled call gets to end, and the attempt log to be written."""
 
 
 class Settings(AgentArguments, LogArguments, EnvironmentArguments):
-    """By what the tools are carried out, and where attempts are logged."""
+    """Options of `selfsurf mcp`: the providers that carry out the tools, and the attempt log."""
 
     provider: tuple[str, ...] = ("playwright",)
-    """Who carries the tools out: playwright, stagehand, webview, or module:Class; the next one where one has failed.
-    Repeatable."""
+    """Provider that carries out the tools: playwright, stagehand, webview, or module:Class. When one fails, the next is
+    tried. Repeatable."""
     webview: str = ""
     """DevTools address of the application whose page the provider webview takes over."""
     agent: Agent = ""
     scope: Literal["call", "session"] = "call"
-    """For how long a provider that failed too often is passed over: the rest of the tool call, or of the session."""
+    """Period for which a provider that failed too often is skipped: the rest of the tool call, or of the session."""
     retries: int = Field(default=1, ge=0)
-    """How often a call may be repeated by a provider that failed before the next one is asked; webview: never."""
+    """Retries of a call by a failed provider before the next one is tried; webview never retries."""
     deadline: float = Field(default=60.0, gt=0)
-    """Seconds for an attempt."""
+    """Seconds until an attempt times out."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Serve browser.navigate, act, extract, observe and screenshot until the client leaves.
+    """Serve browser.navigate, act, extract, observe and screenshot until the client disconnects.
 
-    --json prints the tools with their schemas instead, as OpenAI takes them. Words (an instruction to act or extract)
-    need --agent; without one the tools take actions on what browser.observe shows.
+    --json prints the tools with their schemas in OpenAI's format instead. Instructions in words to act or extract need
+    --agent; without it, the tools take actions on the elements that browser.observe lists.
     """
     from selfsurf.browser_env.router.tools import openai_tools
 
@@ -62,10 +62,10 @@ def main(settings: Settings) -> int:
 
 
 def make_providers(settings: Settings) -> list[Provider]:
-    """Return the providers that are asked for; nothing is started.
+    """Return the requested providers, none of them started.
 
     Raises:
-        typer.BadParameter: one can't be.
+        typer.BadParameter: A provider can't be made, or is named twice.
     """
     from selfsurf.browser_env.router.providers import make
 
@@ -84,7 +84,7 @@ def make_providers(settings: Settings) -> list[Provider]:
 
 
 def _words(settings: Settings) -> dict[str, Any]:
-    """Return what understands words, if an agent is given."""
+    """Return the callbacks that interpret instructions in words; empty if no agent is given."""
     if not settings.agent:
         return {}
     from selfsurf import agents
@@ -97,13 +97,13 @@ def _words(settings: Settings) -> dict[str, Any]:
     except refusals() as error:
         raise typer.BadParameter(str(error)) from None
     policy = getattr(agent, "policy", None)
-    asking = Lock()  # the agent asks the policy, too
+    asking = Lock()  # a shared lock, because the agent queries the policy as well
     words: dict[str, Any] = {"decide": decide_by(agent, asking)}
     return words if policy is None else words | {"complete": complete_by(policy, asking)}
 
 
 async def _serve(settings: Settings, providers: list[Provider]) -> None:
-    """Serve until the client leaves, or a signal ends the process."""
+    """Serve until the client disconnects, or a signal ends the process."""
     from selfsurf.browser_env.outcome import Outcome
     from selfsurf.browser_env.router.mcp_server import serve
     from selfsurf.browser_env.router.policy import Policy
@@ -125,7 +125,7 @@ async def _serve(settings: Settings, providers: list[Provider]) -> None:
     serving = asyncio.ensure_future(serve(router))
     either: set[asyncio.Future[Any]] = {serving, signalled}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-    serving.cancel()  # the call under way, if there is one
+    serving.cancel()  # cancels the current call, if there is one
     await asyncio.wait({serving}, timeout=CALL_ENDS)
     router.end(str(Outcome.STOPPED))
     await router.close()
@@ -135,4 +135,4 @@ async def _serve(settings: Settings, providers: list[Provider]) -> None:
     if log is not None:
         log.flush(CALL_ENDS)
     shutdown()
-    os._exit(signalled.result())  # the thread that reads the input would keep the process until that is closed
+    os._exit(signalled.result())  # the thread that reads standard input would block a normal exit

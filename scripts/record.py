@@ -1,4 +1,4 @@
-"""`selfsurf record`: what a person does in a browser's window becomes an episode; `--replay` plays one again."""
+"""`selfsurf record`: record a person's actions in a browser window as an episode, or `--replay` one."""
 
 from __future__ import annotations
 
@@ -31,38 +31,38 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.record.episode import Episode
 
 PATIENCE = 600.0
-"""Seconds that a dialog may stay open, which the person has to answer."""
+"""Seconds that a dialog may stay open for the person to answer."""
 
 
 class Settings(EnvironmentArguments):
-    """What is recorded, or replayed."""
+    """Options of `selfsurf record`."""
 
     table: ClassVar[str] = "record"
 
     url: str = ""
-    """Where to start; a blank tab if only --goal is given. Not with --task."""
+    """Address of the start page; a blank tab if only --goal is given. Not with --task."""
     goal: str = ""
-    """What is to be shown, in words. Not with --task."""
+    """Goal of the recording, in words. Not with --task."""
     task: str = ""
-    """A task (an id, file.py:Class, ...), instead of a goal and a URL."""
+    """Task (an id, file.py:Class, ...) instead of a goal and a URL."""
     seed: int = 0
     """Seed of the episode."""
     out: Out = None
-    """Folder of the episode; a new one under runs/ if not given."""
+    """Folder of the episode; a new folder under runs/ if not given."""
     name: Name = ""
     outcome: str = "ask"
-    """What to say of it at the end, unless a task judges: ask, solved, failed or stopped."""
+    """Outcome to record at the end, unless a task judges: ask, solved, failed or stopped."""
     answer: str = ""
-    """With the outcome solved: the answer to the goal."""
+    """Answer to the goal, with the outcome solved."""
     replay: Path | None = None
-    """Folder of an episode: play it again instead."""
+    """Folder of an episode to replay."""
     trust: tuple[str, ...] = ()
-    """A file or module of your own that a replayed episode's task may come from: it is imported, and so run. An episode
-    alone has nothing imported. Repeatable."""
+    """Trusted file or module that a replayed episode's task may be imported from; importing it runs its code. By
+    default nothing is imported for an episode. Repeatable."""
     files: Path | None = None
-    """With --replay: folder of the files that are uploaded."""
+    """Folder of the files to upload, with --replay."""
     headful: bool = False
-    """With --replay: show the browser's window."""
+    """Show the browser window, with --replay."""
 
 
 @command
@@ -70,8 +70,8 @@ def main(settings: Settings) -> int:
     """Record an episode by hand.
 
     The recording ends when the window is closed, when the task is done, or with Ctrl-C or SIGTERM. The exit code of a
-    recording is 0 unless the browser was lost; that of a replay is 0 if every action could be done and the end is the
-    same.
+    recording is 0 unless the browser was lost; that of a replay is 0 if every action was carried out and the outcome is
+    the same.
     """
     from selfsurf.browser_env import EnvError
     from selfsurf.browser_env.record.episode import Episode, new_folder
@@ -111,7 +111,7 @@ def _record(settings: Settings, chosen: tuple[str | None, Task], options: dict[s
     from selfsurf.browser_env import AsyncBrowserEnv
     from selfsurf.browser_env.record.recorder import Recorder
 
-    patience = {"step_timeout": PATIENCE, "hang_timeout": PATIENCE}  # a dialog waits for the person
+    patience = {"step_timeout": PATIENCE, "hang_timeout": PATIENCE}  # a dialog stays open until the person answers
     options = {"dialogs": "leave", **options, **patience}
     name, task = chosen
     env = AsyncBrowserEnv(task=task, headless=False, **options)
@@ -124,7 +124,7 @@ def _record(settings: Settings, chosen: tuple[str | None, Task], options: dict[s
         observation = recorder.start(settings.seed)
     console.print(f"Recording. Goal: {observation['goal'] or 'none'}", markup=False)
     console.print("Close the window, or press Ctrl-C here, to end.")
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends the recording like Ctrl-C
     try:
         recorder.wait()
     except KeyboardInterrupt:
@@ -145,7 +145,7 @@ def _record(settings: Settings, chosen: tuple[str | None, Task], options: dict[s
 
 
 def _tell_choices(folder: Path) -> None:
-    """Say what an adapter couldn't learn to choose from this recording."""
+    """Print the choices that an adapter couldn't learn from this recording alone."""
     from selfsurf.browser_env.record.episode import Episode
     from selfsurf.sdft.measure.following import untold
     from selfsurf.sdft.teacher.recording import recording_of
@@ -159,7 +159,7 @@ def _shown(step: dict[str, Any]) -> None:
 
 
 def _asked(answer: str) -> tuple[str, str]:
-    """Ask whether the goal was reached; where nobody can be asked, or wants to be, the episode was stopped."""
+    """Ask whether the goal was reached; the outcome is `stopped` without a terminal or an answer."""
     if not sys.stdin.isatty():
         return "stopped", answer
     try:
@@ -202,7 +202,7 @@ def _replay(settings: Settings, episode: Episode) -> int:
         given = given.model_copy(update={"upload_from": (*given.upload_from, files)})
     size = {"viewport": tuple(meta["viewport"])} if meta["viewport"] and not given.device else {}
     options = {**size, **environment_options(given)}
-    if is_open(name):  # the file names the address, whoever wrote it
+    if is_open(name):  # the start address comes from the episode file, which is not trusted
         options["safety"] = dataclasses.replace(options.get("safety") or Safety(), trust_start=False)
     if settings.headful:
         check_window()
@@ -228,7 +228,7 @@ def _replay(settings: Settings, episode: Episode) -> int:
 
 
 def _check_secrets(given: tuple[str, ...]) -> None:
-    """Refuse a secret without hosts: an episode that somebody wrote could type it anywhere."""
+    """Refuse secrets without hosts, because an untrusted episode could type them on any site."""
     for item in given:
         name, _, reference = item.partition("=")
         if "@" not in name:

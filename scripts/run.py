@@ -1,4 +1,4 @@
-"""`selfsurf run`: one goal on one page, by one agent, with the episode on disk."""
+"""`selfsurf run`: one agent pursues one goal, and the episode is recorded on disk."""
 
 from __future__ import annotations
 
@@ -57,33 +57,33 @@ if TYPE_CHECKING:
 TERMINATED = 128 + signal.SIGTERM
 
 OPEN_STEPS = 10
-"""Step limit of a goal that no task sets one for."""
+"""Step limit of a goal if neither its task nor the command sets one."""
 
 
 class Redacted(StrEnum):
-    """What is taken out of an episode."""
+    """Extent of the redaction of a recorded episode."""
 
     SECRETS = "secrets"
     FULL = "full"
 
 
 class Settings(AgentArguments, LimitArguments, LogArguments, EnvironmentArguments):
-    """What is wanted, who does it, and where."""
+    """Options of `selfsurf run`: the goal, the agent, and the environment."""
 
     table: ClassVar[str] = "run"
 
     goal: str = ""
-    """What is wanted, in words. Not with --task."""
+    """Goal in words. Not with --task."""
     url: str = ""
-    """Where to start; a blank tab if not given, from where the agent navigates. Not with --task."""
+    """Address of the start page; a blank tab if not given, from which the agent navigates. Not with --task."""
     schema_: Annotated[str, typer.Option("--schema")] = ""
     """Form of the answer: FILE.json with a JSON schema, or a pydantic model as file.py:Model or module:Model. Not with
     --task."""
     task: str = ""
-    """A task (an id, file.py:Class, suite.toml#ID), instead of a goal and a URL."""
+    """Task (an id, file.py:Class, suite.toml#ID) instead of a goal and a URL."""
     spec: Path | None = None
-    """TOML file of a goal's specification, which judges the episode; --url may replace its own, and --goal, where it
-    has a pattern."""
+    """TOML file of a goal's specification, which judges the episode. --url replaces its start page, and --goal its
+    goal, if the goal has a pattern."""
     agent: Agent = "transformers"
     seed: int = Field(default=0, ge=0)
     """Seed of the episode."""
@@ -91,24 +91,24 @@ class Settings(AgentArguments, LimitArguments, LogArguments, EnvironmentArgument
         default=None, ge=1, description=f"Step limit; the task's own, or {OPEN_STEPS}, if not given."
     )
     headful: bool = False
-    """Show the browser's window."""
+    """Show the browser window."""
     wait: bool = False
-    """Ask a person before risky actions and where the agent asks, and wait, for days if need be: the run works in a
-    browser of its own that outlives it, and `selfsurf answer` goes on. --confirm and --user may say otherwise whom to
-    ask. Not with --task."""
+    """Ask a person to confirm risky actions and to answer the agent's questions, and wait, for days if necessary: the
+    run's browser outlives it, and `selfsurf answer` continues the run. --confirm and --user override whom to ask. Not
+    with --task."""
     cache: Path | None = None
-    """Folder of flows that were solved: one for this goal and page is played again without a model, until it can't be
-    for certain; the agent goes on from there. A run judged solved is kept in it. Not with --train."""
+    """Folder of solved flows. A flow for this goal and page is replayed without a model as far as it certainly applies;
+    then the agent takes over. A run judged solved is added. Not with --train."""
     train: bool = False
-    """Learn from the run once it was judged: a short update into a new adapter, beside the episode."""
+    """Train on the run once it has been judged: a short update into a new adapter, beside the episode."""
     upload: bool = False
-    """Then send the episode to the training service at SELFSURF_SERVER_URL, pages and screenshots included; `selfsurf
-    deploy` has it trained on there."""
+    """Upload the finished episode to the training service at SELFSURF_SERVER_URL, with pages and screenshots; `selfsurf
+    deploy` trains on it there."""
     redacted: Redacted = Redacted.SECRETS
-    """What is taken out of the episode: secrets, or in full all that is private, with every picture; then nothing can
-    be learned from it."""
+    """Redaction of the episode: `secrets`, or `full` for all private data and every picture, which leaves nothing to
+    train on."""
     out: Out = None
-    """Folder of the episode; a new one under runs/ if not given."""
+    """Folder of the episode; a new folder under runs/ if not given."""
     name: Name = ""
 
 
@@ -116,12 +116,11 @@ class Settings(AgentArguments, LimitArguments, LogArguments, EnvironmentArgument
 def main(settings: Settings) -> int:
     """Run an agent for one goal.
 
-    The exit code is 0 if the task was solved, or if the agent says that a goal is done that no task judges; 1 where a
-    limit is reached first, which ends the episode as `stopped`, and for any other failure; 130 after Ctrl-C,
-    which ends the episode as `stopped`, and 143 after a SIGTERM, which does the same (but not to one that waits for a
-    person: `selfsurf answer` goes on with that); 2 for options that can't be, which leave no episode. An agent
-    that raises has failed; one that can't even be made leaves no episode, nor does a browser that does not start,
-    unless it is that of a profile.
+    Exit code 0: the task was solved, or the agent claims to be done with a goal that no task judges; 1: a limit was
+    reached, which ends the episode as `stopped`, or any other failure; 2: an option is invalid, and there is no
+    episode; 130: Ctrl-C ended the episode as `stopped`; 143: a SIGTERM did the same, except that a run that waits for a
+    person remains for `selfsurf answer`. An agent that raises has failed. An agent that can't be constructed leaves no
+    episode, nor does a browser that doesn't start, unless it is that of a profile.
     """
     given = settings.spec or settings.goal
     if bool(settings.task) == bool(given) or (settings.task and (settings.goal or settings.url or settings.schema_)):
@@ -148,15 +147,15 @@ def main(settings: Settings) -> int:
 
 
 def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | None = None) -> int:
-    """Do what the command says, or go on with a run that was killed; return the exit code.
+    """Run the command, or continue a run that was killed; return the exit code.
 
     Args:
-        settings: of the command.
-        kept: the run to go on with, held by this process.
-        answer: what a person says to the question that it waits for, if it does.
+        settings: Settings of the command.
+        kept: The run to continue, locked by this process.
+        answer: A person's answer to the run's open question, if there is one.
 
     Raises:
-        typer.BadParameter: an option can't be.
+        typer.BadParameter: An option is invalid.
     """
     task, agent, headless, silent = settings.task, settings.agent, not settings.headful, settings.as_json
     from selfsurf.agents import PolicyError
@@ -208,7 +207,7 @@ def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | Non
                     "url": None if task else wanted.start_url or None, "agent": agent,
                     "model": settings.model or None, "adapter": settings.adapter or None,
                     "environment": settings.environment.given(), "redacted": settings.redacted.value}  # fmt: skip
-            interrupts.hold()  # a folder that is there must have an end
+            interrupts.hold()  # the folder must not be left without a finished episode
             attempt = _begin(wanted, folder or new_folder("run"), meta, settings, around, kept)
             interrupts.release()
             with attempt.view:
@@ -216,7 +215,7 @@ def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | Non
             interrupts.hold()
         except KeyboardInterrupt:
             pass
-        except EpisodeError as error:  # another process was faster
+        except EpisodeError as error:  # another process created it first
             raise typer.BadParameter(f"--out: {error}") from None
         except (Exception, SystemExit) as error:
             if attempt is not None:
@@ -227,7 +226,7 @@ def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | Non
             interrupts.hold()
             if attempt is not None:
                 attempt.finish(interrupted=interrupts.seen)
-        if attempt is None:  # nothing has begun
+        if attempt is None:  # interrupted before the episode began
             return interrupts.exit_code
         if attempt.refusal is None:
             after = partial(_after, settings, attempt, options, interrupts, upload)
@@ -241,7 +240,7 @@ def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | Non
 def _after(
     settings: Settings, attempt: _Attempt, options: dict[str, Any], interrupts: Interrupts, upload: Upload | None
 ) -> dict[str, Any]:
-    """Learn from a run that has ended, and upload it; return what came of that, for its report."""
+    """Train on a finished run and upload it; return the additions to its report."""
     learned = _learn(settings, attempt, options, interrupts) if settings.train else {}
     if upload is None or interrupts.seen:
         return learned
@@ -249,7 +248,7 @@ def _after(
 
 
 def _learn(settings: Settings, attempt: _Attempt, options: dict[str, Any], interrupts: Interrupts) -> dict[str, Any]:
-    """Learn from a run that has ended, and return what came of it."""
+    """Train on a finished run; return the addition to its report."""
     if interrupts.seen or attempt.agent is None:
         return {}
     prompt, attempt.agent, attempt.player = prompt_settings(attempt.agent.agent), None, None
@@ -263,7 +262,7 @@ def _learn(settings: Settings, attempt: _Attempt, options: dict[str, Any], inter
 
 @dataclass
 class _Attempt(Watch):
-    """One episode from the first moment on, so that it ends properly wherever it is stopped."""
+    """An episode from its first moment on, so that it is finished properly wherever it is interrupted."""
 
     ask: Ask
     task: Task
@@ -275,27 +274,27 @@ class _Attempt(Watch):
     person: Person
     limits: Limits
     log: FileLog | None = None
-    """Of the attempts, where one is kept."""
+    """Attempt log; None if none is written."""
     interrupts: Interrupts | None = None
     player: Player | None = None
     agent: Decider | None = None
     cache: Cache | None = None
     kept: KeptRun | None = None
-    """What outlives the process, where the run may wait."""
+    """Files that outlive the process; None for a run that can't wait."""
     goes_on: bool = False
-    """Whether another process has begun it. Then it is left as it is until its page is there again."""
+    """Whether another process began the run. If so, the run is left unchanged until its page is open again."""
     at_page: bool = False
     start_status: int | None = None
-    """HTTP status of the start page, where it is an error."""
+    """HTTP status of the start page if it is an error; else None."""
     ended: bool = False
-    """Whether the episode came to its own end."""
+    """Whether the episode finished by itself, without an interrupt or error."""
     refusal: Exception | SystemExit | None = None
-    """Why the agent could not be made of its options: then there is no episode."""
+    """Exception raised while making the agent from its options; if set, the episode is discarded."""
 
     def work(
         self, agent: str, options: dict[str, Any], interrupts: Interrupts, answer: str | None, cache: Cache | None
     ) -> None:
-        """Load the model, open the page, and act until the end."""
+        """Load the model, open the page, and act until the episode ends."""
         from selfsurf.agents import BACKENDS, COMPOSED
         from selfsurf.agents.cached import CachedDecider
         from selfsurf.agents.play.taken_up import take_up
@@ -331,34 +330,34 @@ class _Attempt(Watch):
             self.view.stage("Done")
 
     def opened(self, ask: Ask, observation: Observation) -> None:
-        """As `Watch.opened`."""
+        """Show the start page and note its HTTP status."""
         self.at_page = True
         self.state.see(observation)
         self.start_status = self.state.status
         self.view.opened()
 
     def acting(self, asks: Sequence[Ask]) -> None:
-        """As `Watch.acting`."""
+        """Show the activity and check the limits before the agent decides."""
         self.view.stage("Thinking and acting")
         if self.player is not None:
             self.state.check(self.limits, asked=self.cache is None)
 
     def acted(self) -> None:
-        """As `Watch.acted`. An agent may have turned an interrupt into an error, for which it is not to blame."""
+        """Raise a pending interrupt, which the agent may have turned into an error of its own."""
         if self.interrupts is not None:
             self.interrupts.check()
 
     def stepped(self, ask: Ask, step: Step) -> None:
-        """As `Watch.stepped`."""
+        """Show the finished step."""
         self.state.take(step)
         self.view.stepped()
 
     def waiting(self, ask: Ask, question: dict[str, str]) -> None:
-        """As `Watch.waiting`."""
+        """Pass the agent's question to the person."""
         self.person.asked(ask, question)
 
     def fail(self, error: Exception | SystemExit) -> None:
-        """Note that the agent could not be made, or that something other than the agent ended its episode."""
+        """Record that the agent couldn't be made, or that an error outside the agent ended the episode."""
         from selfsurf.browser_env import Outcome
 
         detail = str(error) or type(error).__name__
@@ -369,7 +368,7 @@ class _Attempt(Watch):
         self.result.end(Outcome.ENV_ERROR, trainable=False, detail=detail)
 
     def finish(self, *, interrupted: bool) -> None:
-        """Put everything away: the episode first."""
+        """Finish the episode, then close the agent, the environment and the browser."""
         from selfsurf.browser_env import Outcome
         from selfsurf.browser_env.session.runtime import shutdown
 
@@ -393,7 +392,7 @@ class _Attempt(Watch):
             trace = self.result.traceback
             if trace:
                 self.writer.note(traceback=trace)
-            with suppress(NoRoom):  # which has ended it
+            with suppress(NoRoom):  # a full disk has already ended the episode
                 cut = self.player.close(Outcome(self.result.outcome), self.result.detail)
                 self.result = cut[0][1] if cut else self.result
             self.result.traceback = trace
@@ -409,13 +408,13 @@ class _Attempt(Watch):
 
     @property
     def left(self) -> bool:
-        """Is the run left as it is, for `selfsurf answer`? It could not go on, or was terminated in waiting."""
+        """Whether the run stays unfinished: it couldn't continue, or was terminated while waiting for a person."""
         if self.kept is not None and self.person.waited_for and self.interrupts is not None:
             return self.interrupts.exit_code == TERMINATED
         return self.goes_on and not self.at_page
 
     def keep(self) -> dict[str, Any]:
-        """Let the cache take what it can from the episode; return what it did and took, empty where there is none."""
+        """Add the solved episode to the cache; return the usage of the cache, empty without one."""
         from selfsurf.agents.cached import CachedDecider
         from selfsurf.browser_env.record.episode import Episode
 
@@ -426,7 +425,7 @@ class _Attempt(Watch):
         return {**self.agent.did(), "kept": flow, "why": kept.why}
 
     def report(self, *, as_json: bool, interrupts: Interrupts, after: Callable[[], dict[str, Any]]) -> int:
-        """Print how it ended, do what comes after, and return the exit code: that of an interrupt, if there was one."""
+        """Print the result, run `after`, and return the exit code, which is that of an interrupt if there was one."""
         ended, state = self.result, self.state
         fine = ended.ending in ("solved", "done")
         error = ended.detail if ended.masked or ended.agent_raised or not self.ended else ""
@@ -460,7 +459,7 @@ class _Attempt(Watch):
 def _begin(
     task: Task, folder: Path, meta: dict[str, Any], settings: Settings, around: dict[str, Any], kept: KeptRun | None
 ) -> _Attempt:
-    """Make all that an episode needs: a new one's, or with `kept` that of one which goes on."""
+    """Create the parts of a new episode, or with `kept` those of an episode to continue."""
     from selfsurf.agents.play.provenance import versions
     from selfsurf.browser_env import AsyncBrowserEnv
     from selfsurf.browser_env.record.episode import EpisodeWriter

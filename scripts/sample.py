@@ -1,4 +1,4 @@
-"""`selfsurf sample`: real runs become candidates for scenarios, and those that a person accepts a suite."""
+"""`selfsurf sample`: turn real runs into candidate scenarios, and accepted candidates into a suite."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ if TYPE_CHECKING:
 
 
 class Settings(Arguments):
-    """Which runs, and where the candidates and the suite are."""
+    """Options of `selfsurf sample`: the runs, the file of candidates, and the suite."""
 
     episodes: Annotated[list[Path], typer.Argument()] = Field(default_factory=list)
-    """Folders of episodes, or folders above them. Only runs for goals of your own count."""
+    """Folders of episodes, or folders above them. Only runs of user-defined goals count."""
     since: Since = None
-    """Only episodes that ended since then: a date, a time, or a duration such as 30m, 36h or 7d; all if not given."""
+    """Start of the period from which episodes are taken: a date, a time, or a duration such as 30m, 36h or 7d; all
+    episodes if not given."""
     out: Path = Path("candidates.toml")
-    """File of candidates; those in it stay."""
+    """File of candidates; existing ones are kept."""
     accept: tuple[str, ...] = ()
-    """A candidate that becomes a scenario, by its name; repeatable."""
+    """Name of a candidate to accept as a scenario; repeatable."""
     into: Path = Path("scenarios")
-    """Folder of accepted scenarios: `selfsurf bench run FOLDER/suite.py` runs them. Runs like them are left out."""
+    """Folder of accepted scenarios, run by `selfsurf bench run FOLDER/suite.py`. Runs that resemble an accepted
+    scenario are left out."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Make candidates for scenarios of real runs, or accept some.
+    """Turn real runs into candidate scenarios, or accept candidates.
 
-    Exit code 2: nothing was given, a candidate can't be accepted, or the file of candidates can't be read.
+    Exit code 2: no arguments were given, a candidate can't be accepted, or the file of candidates can't be read.
     """
     from selfsurf.browser_env.goal.spec import SpecError
     from selfsurf.scripts.judge import episodes_in

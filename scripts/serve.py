@@ -20,52 +20,54 @@ if TYPE_CHECKING:
     from selfsurf.sdft.teacher.enrich import EnrichSettings
 
 TOKEN = "SELFSURF_SERVER_TOKEN"
-"""Environment variable of the server's token, for the server and its clients."""
+"""Environment variable that holds the server's token, for the server and its clients."""
 
 _ITS_OWN = ("service.json", "service.db", "trainer", "lost+found")
-"""Files by which a folder of the service is known, and what a new disk holds."""
+"""Names by which a service folder is recognized, plus `lost+found` of a newly formatted disk."""
 
 
 class Settings(Arguments):
-    """Where the service listens, and what it allows."""
+    """Options of `selfsurf serve`: the address, and the limits of the service."""
 
     folder: Annotated[Path, typer.Argument(help="Folder of the service's data.")] = Path("runs/service")
     host: str = "127.0.0.1"
-    """Address to listen on; another than this machine's own wants a token."""
+    """Address to listen on; any but the local one requires a token."""
     port: int = Field(default=8765, ge=0, le=65535)
-    """Port; 0 takes a free one."""
+    """Port; 0 for a free one."""
     token_file: Path | None = None
-    """File with a token a line, any of which lets in; by default the variable SELFSURF_SERVER_TOKEN holds one."""
+    """File with one accepted token per line; by default the variable SELFSURF_SERVER_TOKEN holds the token."""
     model: tuple[str, ...] = ("smollm2",)
-    """Base model that is trained: short name, hub id or folder; clients name a folder by its last part. The first is
+    """Base model to train: short name, hub id or folder; clients refer to a folder by its last part. The first model is
     the default. Repeatable."""
     enrich: bool | None = None
-    """Let clients ask for demonstrations to be explained by Nemotron Ultra 253B over NVIDIA NIM, or by whom
-    --enrich-with names; what is on the pages is sent there. By default, where NVIDIA_API_KEY is set."""
+    """Offer clients explanations of demonstrations by Nemotron Ultra 253B over NVIDIA NIM, or by the model in
+    --enrich-with; page contents are sent there. Enabled by default if NVIDIA_API_KEY is set."""
     enrich_with: str = ""
-    """Settings of another model and server that explain, as JSON: {"model": ..., "endpoint": ..., "base_url": ...}."""
+    """Settings of another model and server for explanations, as JSON: {"model": ..., "endpoint": ..., "base_url": ...}.
+    """
     allow_domain: tuple[str, ...] = ()
-    """Domain on which training may play in a browser of the server; without one all training is offline. Repeatable."""
+    """Domain on which training may play in a browser of the server; without any, all training is offline. Repeatable.
+    """
     quota_gb: float = Field(default=50.0, gt=0)
-    """GiB that the folder may have."""
+    """Maximum size of the service's folder in GiB."""
     max_upload_mb: int = Field(default=512, ge=1)
-    """MiB that an uploaded archive may have."""
+    """Maximum size of an uploaded archive in MiB."""
     trainings: int = Field(default=1, ge=1, le=64)
-    """Trainings at once; more than one where there is a GPU, or a node of --ray, for each."""
+    """Number of concurrent trainings; more than one requires a GPU, or a node of --ray, for each."""
     ray: str = ""
-    """Address of the Ray cluster whose nodes train, such as auto; this machine if not given. They have the same
+    """Address of the Ray cluster whose nodes train, such as auto; this machine if not given. The nodes need the same
     models, and selfsurf[train]."""
     ray_gpus: float = Field(default=1.0, ge=0)
-    """GPUs that a training takes of a node of --ray."""
+    """GPUs of a --ray node that each training reserves."""
     keep_days: float = Field(default=30.0, gt=0)
-    """Days after which episodes that no job uses, and the runs of finished jobs, are removed; adapters stay."""
+    """Days after which unused episodes and the runs of finished jobs are deleted; adapters are kept."""
 
 
 @command
 def main(settings: Settings) -> int:
     """Train adapters for clients from the episodes that they upload (docs/deploy.md).
 
-    Exit code 0 after Ctrl-C: a training under way leaves a checkpoint, and the next start goes on with it.
+    Exit code 0 after Ctrl-C: a running training leaves a checkpoint, and resumes when the service is started again.
     """
     import uvicorn
 
@@ -126,10 +128,10 @@ def main(settings: Settings) -> int:
 
 
 def _tokens(file: Path | None) -> list[str]:
-    """Return the tokens that let in.
+    """Return the accepted tokens.
 
     Raises:
-        typer.BadParameter: the file has none, or one that can be guessed.
+        typer.BadParameter: The file holds no token, or a token that can be guessed.
     """
     if file is None:
         token = os.environ.get(TOKEN, "").strip()
@@ -149,10 +151,10 @@ def _tokens(file: Path | None) -> list[str]:
 
 
 def _enrichment(settings: Settings) -> EnrichSettings | None:
-    """Return who explains for clients that ask for it; None: nobody.
+    """Return the settings of the model that explains demonstrations; None if there is none.
 
     Raises:
-        typer.BadParameter: it can't be asked.
+        typer.BadParameter: The model can't be queried.
     """
     from selfsurf.sdft.teacher.enrich import Enricher, EnrichSettings
 
@@ -170,7 +172,7 @@ def _enrichment(settings: Settings) -> EnrichSettings | None:
 
 
 def _models(given: tuple[str, ...]) -> dict[str, str]:
-    """Return the base models by the names that clients give them."""
+    """Return the base models by the names that clients use."""
     from selfsurf.agents import model_files
 
     found: dict[str, str] = {}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The training service from a fresh checkout: sets up what is missing, makes a token, and serves.
+# Set up a fresh checkout as far as necessary, create a token, and start the training service.
 #
 #   bash scripts/start_server.sh [FOLDER] [options of selfsurf serve]    # FOLDER is ~/selfsurf-service by default
 set -euo pipefail

@@ -1,4 +1,4 @@
-"""`selfsurf status`: what a training service is doing."""
+"""`selfsurf status`: show the jobs and adapters of a training service."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from selfsurf.scripts.terminal.console import console
 
 
 class Settings(ServerArguments):
-    """Which server, and how long it may be away."""
+    """Options of `selfsurf status`: the server and its timeout."""
 
     patience: float = Field(default=0.0, ge=0)
-    """Seconds for which the server may be away."""
+    """Seconds for which the server may be unreachable."""
 
 
 @command
 def main(settings: Settings) -> int:
     """Print the jobs and adapters of a training service.
 
-    Exit code 1: it can't be reached, or refuses.
+    Exit code 1: the server can't be reached, or refuses the request.
     """
     from selfsurf.sdft.service.client import ServiceError
 

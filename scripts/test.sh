@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# From a fresh checkout to a checked one: sets up what is missing, then runs ruff, mypy and pytest (tests/suite.py).
+# Set up a fresh checkout as far as necessary, then run ruff, mypy and pytest (tests/suite.py).
 #
-#   bash scripts/test.sh [options of pytest]      # --slow takes the slow tests along, --quick is a first verdict
+#   bash scripts/test.sh [options of pytest]      # --slow includes the slow tests, --quick gives a first verdict
 set -euo pipefail
-unset PYTHONDONTWRITEBYTECODE # or every start compiles the libraries again
-# Or two programs with torch slow each other tenfold.
+unset PYTHONDONTWRITEBYTECODE # otherwise every start compiles the libraries again
+# Otherwise two concurrent torch programs slow each other down tenfold.
 [ -n "${OMP_WAIT_POLICY:-}" ] || export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-1000}"
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
-# A home that can't be written to is none: browsers, caches and the tests' own programs need one.
+# Browsers, caches and the tests' own programs need a writable home.
 if ! [ -n "${HOME:-}" ] || ! [ -d "$HOME" ] || ! [ -w "$HOME" ]; then
     export HOME=$root/runs/home
     mkdir -p "$HOME"
 fi
 part=
-# Runs a part of the set-up that a signal ends at once, with all that it has started.
+# Run a part of the set-up that a signal ends at once, with all its child processes.
 set_up() {
     set -m
     "$@" </dev/null &

@@ -1,4 +1,4 @@
-"""`selfsurf train`: trains an adapter by SDFT on tasks, or on recorded episodes."""
+"""`selfsurf train`: train an adapter by SDFT on tasks, or on recorded episodes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from selfsurf.scripts.terminal.interrupts import Interrupts
 
 ELSEWHERE = {"tasks": "arguments", "model": "--model", "steps": "--steps", "seed": "--seed",
              "environment": "--profile, --secret and the like"}  # fmt: skip
-"""Settings that `--set` does not change, and what does."""
+"""Settings that `--set` refuses, with the option to use instead."""
 
 PERPLEXITY_RISE = 0.05
-"""Share by which perplexity may rise without a warning; a choice."""
+"""Relative rise of perplexity above which a warning is printed; chosen, not measured."""
 
 
 def _list_settings(wanted: bool) -> bool:
-    """Print the settings with their defaults and what they mean, and end."""
+    """Print the settings with their defaults and descriptions, and exit."""
     if not wanted:
         return False
     from selfsurf.sdft.settings import fields
@@ -49,60 +49,60 @@ def _list_settings(wanted: bool) -> bool:
 
 
 class Settings(EnvironmentArguments):
-    """What is trained, on what, and where."""
+    """Options of `selfsurf train`: the training data, the model, and the output."""
 
     table: ClassVar[str] = "train"
 
     tasks: Annotated[tuple[str, ...], typer.Argument()] = ()
-    """Ids such as MiniWoB/click-link-v0, file.py:Class, or a suite; those of --demonstrations if not given."""
+    """Ids such as MiniWoB/click-link-v0, file.py:Class, or a suite; the tasks of --demonstrations if not given."""
     out: Path = Path("runs/train")
     """Folder for adapter, checkpoints and metrics."""
     demonstrations: tuple[Path, ...] = ()
-    """Folder of a recorded episode that reached its goal, or of many, to learn from and to play."""
+    """Folder of one or more recorded episodes that reached their goal, to learn from and to play."""
     episodes: tuple[Path, ...] = ()
-    """Folder of an episode, or of many, whoever played them, to learn from where they were judged solved; with
-    --offline."""
+    """Folder of one or more episodes by any player; those judged solved are learned from. With --offline."""
     offline: bool = False
-    """Learn at the states that --episodes or --demonstrations recorded: no browser is opened, no site is needed."""
+    """Train on the states recorded in --episodes or --demonstrations, without a browser or a site."""
     trust: tuple[str, ...] = ()
-    """A file or module of your own that recorded episodes' tasks may come from: it is imported, and so run. An episode
-    alone has nothing imported. Repeatable."""
+    """Trusted file or module that the tasks of recorded episodes may be imported from; importing it runs its code. By
+    default nothing is imported for an episode. Repeatable."""
     verifier: bool = False
-    """Train the verifier of an agent of roles, which is asked before the agent counts as done, on how --episodes
-    ended."""
+    """Train the verifier of an agent of roles, which checks the agent's claim to be done, on the outcomes of
+    --episodes."""
     live: bool = False
-    """Let --demonstrations be played on the site on which they were recorded."""
+    """Allow --demonstrations to be played on the site where they were recorded."""
     backend: Literal["auto", "torch", "mlx"] = "auto"
-    """The library that learns; auto: the one that began the run, else MLX on Apple silicon, torch elsewhere."""
+    """Training library; auto for the one that began the run, else MLX on Apple silicon, torch elsewhere."""
     adapter_path: Path | None = None
-    """Folder for the adapter in MLX's format too; with MLX adapters/local if not given. An adapter there is
+    """Folder for the adapter in MLX's format as well; with MLX adapters/local if not given. An existing adapter is
     replaced."""
     model: Model = "smollm2"
     steps: int | None = Field(default=None, ge=1)
-    """Optimizer steps; if not given 28, with recordings 36 to 64, by how much they show."""
+    """Number of optimizer steps; if not given 28, and with recordings 36 to 64, depending on their content."""
     seed: int = 0
-    """Seed of everything random."""
+    """Seed of all random numbers."""
     set_: Set = Field(default_factory=list)
-    """Another setting, name=value; the value is JSON, or text if it is none. --settings lists them. Repeatable."""
+    """Further setting, name=value; the value is JSON, or text if it isn't valid JSON. --settings lists the settings.
+    Repeatable."""
     enrich: bool | None = None
-    """Have Nemotron Ultra 253B explain demonstrations to the teacher, by NVIDIA NIM with NVIDIA_API_KEY, or whom `--set
-    enrich=...` names: what is on the pages is sent there."""
+    """Let Nemotron Ultra 253B explain demonstrations to the teacher, over NVIDIA NIM with NVIDIA_API_KEY, or the model
+    in `--set enrich=...`; page contents are sent there."""
     export: Path | None = None
-    """Folder of a training that was killed: its last checkpoint becomes the adapter there, and nothing is trained."""
+    """Folder of a killed training: its last checkpoint is exported as the adapter, and nothing is trained."""
     resume: bool = False
     """Resume from the last checkpoint in --out."""
     push_to_hub: str = ""
     """Repository on the Hugging Face hub, such as me/links, for the adapter; a new one is private."""
     list_settings: Annotated[bool, typer.Option("--settings", is_eager=True, callback=_list_settings)] = False
-    """List what --set can change."""
+    """List the settings that --set can change."""
 
 
 @command
 def main(settings: Settings) -> int:
     """Train an adapter on the model's own episodes, taught by oracles, recorded episodes, or their outcomes.
 
-    Exit code 0: the adapter is there; 1: the run failed, and says why; 2: for options that can't be; 130: after Ctrl-C,
-    and 143 after a SIGTERM, with the adapter of the last checkpoint, from which --resume resumes.
+    Exit code 0: the adapter is complete; 1: the run failed with a message; 2: an option is invalid; 130 after Ctrl-C
+    and 143 after a SIGTERM: the adapter is that of the last checkpoint, from which --resume resumes.
     """
     if settings.export is not None:
         code = _exported(settings.export, as_json=settings.as_json)
@@ -183,7 +183,7 @@ def main(settings: Settings) -> int:
 
     if is_first():
         console.print(f"Learning with {'MLX' if backend == 'mlx' else backend}: {why}.", highlight=False, markup=False)
-    spoken = remarks("selfsurf.sdft") if is_first() else nullcontext()  # one process speaks for all
+    spoken = remarks("selfsurf.sdft") if is_first() else nullcontext()  # on several ranks, only the first prints
     with Interrupts() as interrupts:
         try:
             with spoken, training_progress("Training", steps, still=bool(training.environment.asks)) as update:
@@ -223,7 +223,7 @@ def main(settings: Settings) -> int:
 
 
 def _exported(run: Path, *, as_json: bool = False) -> int:
-    """Make the last checkpoint of a training its adapter, and return the exit code. As JSON it goes to stdout."""
+    """Export the last checkpoint of a training as its adapter, and return the exit code; JSON is printed to stdout."""
     from selfsurf.agents.model_files import ModelError
     from selfsurf.sdft.run.export import export
 
@@ -240,7 +240,7 @@ def _exported(run: Path, *, as_json: bool = False) -> int:
 
 
 def _with_all_folders(settings: Settings) -> Settings:
-    """Return the settings with further folders of --episodes or --demonstrations, which stand where tasks do."""
+    """Return the settings with folders among `tasks` moved to --episodes or --demonstrations."""
     folders = tuple(Path(name) for name in settings.tasks if Path(name).is_dir())
     given = [name for name in ("episodes", "demonstrations") if getattr(settings, name)]
     if not folders or len(given) != 1:
@@ -250,7 +250,7 @@ def _with_all_folders(settings: Settings) -> Settings:
 
 
 def _check_out(settings: Settings) -> None:
-    """Refuse a folder that holds something else already, before libraries of seconds are loaded."""
+    """Refuse an output folder with another run before slow libraries are imported."""
     from selfsurf.sdft.run.folder import resume_step
     from selfsurf.sdft.run.processes import is_first
 
@@ -263,12 +263,12 @@ def _check_out(settings: Settings) -> None:
 
 
 def _shown(settings: Settings, *, hindsight: bool) -> dict[str, Any]:
-    """Return what recorded episodes say about a run's settings.
+    """Return the training settings that recorded episodes imply.
 
-    They are learned from as they are, and nothing is played, unless tasks are named or `live` is set.
+    The recordings are learned from offline, unless tasks are named or `live` is set.
 
     Raises:
-        EpisodeError: there are none in a folder.
+        EpisodeError: A folder holds no episodes.
     """
     from selfsurf.sdft.rows.jobs import as_recorded, learned_from, learned_offline
 
@@ -300,7 +300,7 @@ def _shown(settings: Settings, *, hindsight: bool) -> dict[str, Any]:
 
 
 def _check_unplayed(settings: Settings) -> None:
-    """Refuse options of a browser that is not opened, if the command line gives them; a file's are for other runs."""
+    """Refuse browser options on the command line if no browser is opened; those in a file may serve other runs."""
     from selfsurf.browser_env.environment import EnvironmentSettings
 
     given = settings._typed & EnvironmentSettings.model_fields.keys()
@@ -309,7 +309,7 @@ def _check_unplayed(settings: Settings) -> None:
 
 
 def _warn_of(recorded: dict[str, Any]) -> None:
-    """Say so if the adapter has not learned what was recorded."""
+    """Print a warning if the adapter has not learned all recorded actions."""
     from selfsurf.sdft.measure.agreement import Agreement
 
     learned = Agreement.model_validate(recorded)
@@ -321,7 +321,7 @@ def _warn_of(recorded: dict[str, Any]) -> None:
 
 
 def _warn_of_perplexity(found: dict[str, Any]) -> None:
-    """Say so if the adapter may have lost something elsewhere."""
+    """Print a warning if perplexity on general text rose by more than `PERPLEXITY_RISE`."""
     before, after = found["base"]["perplexity"], found["best"]["perplexity"]
     if after > before * (1 + PERPLEXITY_RISE):
         text = f"Perplexity on general text rose by {after / before - 1:.0%}: the adapter may do worse elsewhere."
@@ -329,7 +329,7 @@ def _warn_of_perplexity(found: dict[str, Any]) -> None:
 
 
 def _summary_text(summary: dict[str, Any]) -> str:
-    """Say in a sentence what a run left."""
+    """Return a sentence on the adapter and how it was evaluated."""
     from selfsurf.sdft.measure.heldout import extent
 
     text = ", ".join(f"{summary[name]}" for name in ("adapter", "hub", "mlx_adapter") if name in summary)

@@ -29,7 +29,7 @@ def main(
     full: Annotated[bool, typer.Option(help="Show whole pages and tracebacks, not their first or last lines.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Print an episode step by step: what was seen, done, and what came of it. Exit code 1: it is damaged."""
+    """Print an episode step by step: page, action and result. Exit code 1: the episode is damaged."""
     try:
         found = Episode(episode.parent if episode.name == "episode.json" else episode)
         steps, verdict, marks = list(found.steps()), verdict_of(found), marks_of(found)
@@ -54,12 +54,12 @@ def main(
 
 
 def _shown(text: str) -> str:
-    """Return a text of a page, a model or whoever wrote the episode as markup that moves no cursor."""
+    """Return untrusted text of an episode as markup without control characters."""
     return escape(visible_lines(text))
 
 
 def _near(path: Path) -> str:
-    """Name some episodes below a folder that is none itself."""
+    """Return up to five episodes below a folder that is not an episode itself, as a hint."""
     below = (each.parent for each in sorted(path.glob("*/**/episode.json")))
     found = [str(each) for _, each in zip(range(5), below, strict=False)]
     return "\nEpisodes below it, for example:\n  " + "\n  ".join(found) if found else ""

@@ -1,1 +1,1 @@
-"""Times the agents' policies."""
+"""Measurements of agents and policies: speed, the action cache, baselines."""

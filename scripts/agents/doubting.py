@@ -1,4 +1,4 @@
-"""A verifier without a model, to compare others with: what comes of asking again, whatever there is to see."""
+"""A baseline verifier without a model, which shows what merely asking again achieves."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from selfsurf.agents.roles import Accept, Proposal, Reject, RoleTask, Verifier
 
 
 class Doubting(Verifier):
-    """Rejects the first claim of each episode, and accepts the next one.
+    """A verifier that rejects the first claim of each episode, and accepts the next one.
 
-    `run --agent roles --set verifier=selfsurf.scripts.agents.doubting:Doubting`.
+    Use it with `run --agent roles --set verifier=selfsurf.scripts.agents.doubting:Doubting`.
     """
 
     missing: ClassVar[str] = "something may still be missing: look again"
 
     def propose(self, tasks: Sequence[RoleTask], *, seeds: Sequence[int] | None = None) -> list[Proposal]:
-        """Decide without asking the model."""
+        """Decide by the number of earlier rejections, without querying a model."""
         verdicts = (
             Accept(reason="it was claimed again") if one.rejections else Reject(missing=self.missing) for one in tasks
         )

@@ -1,4 +1,4 @@
-"""An agent of one rule, to compare with: press what the goal names in quotes, the first element of that name."""
+"""A baseline agent with one rule: click the first element whose name the goal quotes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _LINE = re.compile(r"^ *\[(\d+)\] .*")
 
 
 class FirstMatch:
-    """Reads the outline alone, line by line, and believes it. Scrolls down where nothing has the name."""
+    """An agent that searches the outline line by line for the goal's quoted text, and scrolls down without a match."""
 
     def reset(self, goal: str = "", slot: int = 0) -> None:
-        """Nothing to forget."""
+        """Do nothing, because the agent keeps no state."""
 
     def act(self, obs: Observation) -> Action:
         """Click the first element whose line has the goal's quoted text."""

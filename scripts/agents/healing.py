@@ -1,8 +1,8 @@
-"""Measures the action cache: flows are learned on the scenarios' sites and played again on changed copies of them.
+"""Measurement of the action cache: flows are learned on the scenarios' sites and replayed on changed copies.
 
-The oracle plays each flow once, on the site as it is; the cache keeps that episode's actions and plays them on the
-copies, with no agent behind it, so that a flow either goes on or is refused. The pages say which elements were touched,
-by what these were called before the change: whatever was not the oracle's next is a wrong action.
+The oracle plays each flow once on the unchanged site. The cache keeps that episode's actions and replays them on the
+copies, without an agent behind it, so that a flow is either continued or refused. The pages report the touched elements
+by their names before the change: an element that isn't the oracle's next counts as a wrong action.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ SCENARIOS = (
     "register", "move", "reserve", "reserve-format", "order", "phone", "pages", "scroll", "delete", "cookies", "slow",
     "upload",
 )  # fmt: skip
-"""Those whose flow is the same on another day: nothing in it is read from a page, and the site does not crash."""
+"""Scenarios whose flow is repeatable: it depends on no text read from a page, and the site doesn't crash."""
 
 TIMED = 20
-"""Pages that a model is asked on, about."""
+"""Approximate number of pages on which a model is timed."""
 
 AWAY = "away"
-"""What `change.js` calls a button that puts an added dialog away."""
+"""Name that `change.js` gives to the button that closes an added dialog."""
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """A flow, played on a copy."""
+    """The result of replaying a flow on a changed copy."""
 
     scenario: str
     change: str
     seed: int
     ended: str
-    """`solved`, `refused`, `failed`, or `env_error`."""
+    """Outcome: `solved`, `refused`, `failed`, or `env_error`."""
     wrong: int
-    """Actions that went to another element than the oracle's."""
+    """Number of actions on a different element than the oracle's."""
     actions: int
     healed: int
-    """Actions whose element was found though something about it had changed."""
+    """Number of actions whose element was found although it had changed."""
     seconds: float
-    """Of the episode, without opening the page."""
+    """Seconds of the episode, without opening the page."""
     deciding: float
-    """Seconds in the cache."""
+    """Seconds spent in the cache."""
     why: str
-    """Why it was refused."""
+    """Reason why the cache refused to continue."""
 
 
 class _Nobody:
-    """Stands where an agent would go on."""
+    """A placeholder for the agent that would take over; it stops the episode."""
 
     def act(self, obs: Observation) -> str:
         raise Stop("nobody goes on")
@@ -77,15 +77,15 @@ def measure(
     model: str = "",
     told: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """Play all flows on all copies; return a row a change, all episodes, and the time beside a model's.
+    """Replay all flows on all copies; return a row per change, all episodes, and the time beside a model's.
 
     Args:
-        scenarios: of `SCENARIOS`.
-        changes: of `tasks.scenarios.CHANGES`.
-        seeds: of the episodes; each is also the version of its copy.
-        folder: where episodes, caches and, in `cache.json`, the figures so far are kept; a new one.
-        model: that is asked on the pages of the flows what it would do, to time it; empty for none.
-        told: called with a line of what has been done.
+        scenarios: Names from `SCENARIOS`.
+        changes: Names from `tasks.scenarios.CHANGES`.
+        seeds: Seeds of the episodes; each is also the version of its copy.
+        folder: New folder for episodes, caches and, in `cache.json`, the figures so far.
+        model: Model to time on the pages of the flows; empty for none.
+        told: Callback for a line on the progress.
     """
     environments = Environments(task_of, 2)
     replayed: list[Replayed] = []
@@ -132,7 +132,7 @@ def _replay(
 
 
 def wrong_actions(done: Sequence[str], right: Sequence[str]) -> int:
-    """Count what was touched and is not what came next when the flow was learned."""
+    """Return how many touched elements deviate from the order in which the flow was learned."""
     wrong, at = 0, 0
     for one in done:
         if at < len(right) and one == right[at]:
@@ -169,7 +169,7 @@ def _row(change: str, of: Sequence[Replayed]) -> dict[str, Any]:
 
 
 def _time(model: str, pages: Sequence[Observation]) -> dict[str, Any]:
-    """Ask a model what it would do on some of these pages, one after the other."""
+    """Time a model's decisions on a sample of the pages, one after the other."""
     pages = pages[:: max(1, len(pages) // TIMED)]
     decider = make_decider("transformers", {"model": model})
     decider.begin(0, Job("Browser-v0", 0), pages[0]["goal"])

@@ -1,4 +1,4 @@
-"""Measures actions per second beside plain `generate`, on the same prompts of real episodes."""
+"""Measurement of actions per second compared with plain `generate`, on the same prompts of real episodes."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ if TYPE_CHECKING:
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
 TASKS = ("click-checkboxes-large", "search-engine", "click-collapsible-2", "enter-text", "social-media", "click-tab-2")
-"""Tasks with pages of different lengths; a wrong click does not end most of them."""
+"""Tasks with pages of different lengths; a wrong click doesn't end the episode in most of them."""
 
 COMPARED = 8
-"""Environments at which the target for speed is set."""
+"""Number of environments at which the speed targets apply."""
 
 TARGETS = {"actions per second / generate": 2.0, "constraint's share of a token": 0.05}
 
 Call = tuple[list[Conversation], list[str | None], list[Completion]]
-"""One policy call of an episode: what it was asked, and what came out."""
+"""A policy call of an episode: its conversations, grammars and completions."""
 
 
 def measure(model: str, counts: list[int], *, actions: int, rounds: int, adapter: Path | None) -> dict[str, Any]:
-    """Play episodes with every number of environments, then time their policy calls again in different ways.
+    """Play episodes with each number of environments, then repeat their policy calls in different ways and time them.
 
-    All take turns, round by round, on the same conversations, and write as many tokens: `generate` is asked for an
-    observation at a time, for exactly the tokens that the policy had to compute; `batched` is the policy without
-    memory of earlier prompts; `policy` is the policy as it is; `free` is that without grammar, made to write the same
-    tokens.
+    The ways take turns, round by round, on the same conversations, and produce the same number of tokens. `generate`
+    processes one observation at a time, for exactly the tokens that the policy had to compute; `batched` is the policy
+    without its cache of earlier prompts; `policy` is the policy itself; `free` is the policy without a grammar, forced
+    to produce the same tokens.
 
     Args:
-        model: as `TransformersPolicy` takes it.
-        counts: numbers of environments.
-        actions: at least so many are timed with each of them.
-        rounds: how often all take turns.
-        adapter: folder of a LoRA adapter, or None.
+        model: Model, as for `TransformersPolicy`.
+        counts: Numbers of environments.
+        actions: Minimum number of actions timed per number of environments.
+        rounds: Number of rounds.
+        adapter: Folder of a LoRA adapter, or None.
 
     Returns:
-        `points`, one a number of environments; `ratios` with `targets`; `model`, `threads`.
+        `points`, one per number of environments; `ratios` with `targets`; `model`, `threads`.
     """
     import torch
 
@@ -69,7 +69,7 @@ def measure(model: str, counts: list[int], *, actions: int, rounds: int, adapter
 
 
 def record(policy: TransformersPolicy, count: int, actions: int) -> list[Call]:
-    """Play episodes of `TASKS` in `count` environments and return the calls that the agent made."""
+    """Play episodes of `TASKS` in `count` environments, and return the agent's policy calls."""
     import selfsurf  # noqa: F401  (registers the ids)
     from selfsurf.agents.llm_agent import LLMAgent
     from selfsurf.sdft.rollouts import Job, Rollouts
@@ -101,7 +101,7 @@ def record(policy: TransformersPolicy, count: int, actions: int) -> list[Call]:
 def time_calls(
     policy: TransformersPolicy, count: int, calls: list[Call], rounds: int, done: Callable[[], object]
 ) -> dict[str, Any]:
-    """Time the calls again, in turns, and return the figures of this number of environments."""
+    """Repeat the calls in turns, and return the figures for this number of environments."""
     made: list[Completion] = []
     ways: dict[str, Callable[[], list[float]]] = {
         "generate": lambda: [_generate(policy, call) for call in calls],
@@ -151,7 +151,7 @@ def _generate(policy: TransformersPolicy, call: Call) -> float:
 
 
 def _computed(completion: Completion) -> int:
-    """How many tokens of a reply the model was asked for: those of an ending that the grammar forces were not."""
+    """Return the number of tokens that the model computed for a reply, without an ending forced by the grammar."""
     last = len(completion.token_ids)
     while last > 1 and completion.finish_reason == "grammar" and completion.logprobs[last - 1] == 0.0:
         last -= 1
@@ -161,7 +161,7 @@ def _computed(completion: Completion) -> int:
 def _again(
     policy: TransformersPolicy, calls: list[Call], *, reuse: bool, made: list[Completion] | None = None
 ) -> list[float]:
-    """Make the calls again and return how long each took; the completions are added to `made`."""
+    """Repeat the calls and return the seconds of each; completions are appended to `made`."""
     policy.forget()
     seconds = []
     for conversations, grammars, _ in calls:
@@ -176,12 +176,12 @@ def _again(
 
 
 def _tokens(policy: TransformersPolicy, call: Call, *, constrained: bool) -> float:
-    """Time a call's sampling with or without grammar; both write the tokens that were written under the grammar."""
+    """Time the sampling of a call with or without grammar; both produce the tokens sampled under the grammar."""
     from selfsurf.agents.policies.transformers.sampling import Row, Sampler
     from selfsurf.agents.reply.constraint import Matcher, ll_tokenizer
 
     class Given(Row):
-        """A row without grammar, that takes the tokens it is given."""
+        """A row of a batch that has no grammar and is forced to produce the given tokens."""
 
         given: list[int]
 

@@ -1,4 +1,7 @@
-"""`selfsurf bench`: measurements against a raw limit or a peer, in one run. To add one, add a line to `COMMANDS`."""
+"""`selfsurf bench`: measurements, mostly against a raw limit or a peer in the same run.
+
+To add a measurement, add a line to `COMMANDS`.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verifier": ("selfsurf.scripts.bench.verifier:main", "Compare a verifier with how episodes ended."),
     "learn": ("selfsurf.scripts.bench.learn:main", "Compare ways to learn."),
 }
-"""As `scripts.terminal.lazy.Commands`."""
+"""Import path (`module:function`) and help line of each subcommand, by name."""
 
 app = command_group(COMMANDS, "Measure against a raw limit or a peer, in one run.")

@@ -1,4 +1,4 @@
-"""`selfsurf bench agents`: actions per second beside plain `generate`, on the same prompts of real episodes."""
+"""`selfsurf bench agents`: actions per second against plain `generate`, on the same prompts of real episodes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from selfsurf.scripts.terminal.results import finish, met, print_table
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench agents`."""
 
     model: Model = "smollm2"
     adapter: Adapter = ""
     """Folder of a LoRA adapter."""
     envs: str = "1,2,4,8,16"
-    """Numbers of environments, with commas between."""
+    """Numbers of environments, separated by commas."""
     actions: int = Field(default=48, ge=1)
-    """At least so many are timed with each number."""
+    """Minimum number of actions timed per number of environments."""
     rounds: int = Field(default=3, ge=1)
-    """Rounds at each number, in which all take turns."""
+    """Rounds per number of environments, in which the contenders take turns."""
     out: Figures = None
-    """Folder for agents.json and the curve agents.png; none is written by default."""
+    """Folder for agents.json and the plot agents.png; by default no files are written."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Time the local policy beside plain generate, on the prompts of real episodes. Exit code 0: all were measured."""
+    """Time the local policy against plain generate, on prompts of real episodes. Exit code 0: all were measured."""
     from selfsurf.scripts.agents.speed import measure
     from selfsurf.scripts.terminal.console import quiet_libraries
 
@@ -67,7 +67,7 @@ def show(figures: dict[str, Any]) -> None:
 
 
 def draw(figures: dict[str, Any], path: Path) -> None:
-    """Draw actions per second and time to action against the number of environments."""
+    """Plot actions per second and time to action against the number of environments."""
     from selfsurf.scripts.report.plot import against_environments, drawn
 
     counts = [point["envs"] for point in figures["points"]]

@@ -1,4 +1,4 @@
-"""`selfsurf bench cache`: flows from the action cache on changed copies of the scenarios' sites."""
+"""`selfsurf bench cache`: replay flows from the action cache on changed copies of the scenarios' sites."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from selfsurf.scripts.terminal.results import print_table
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench cache`."""
 
     out: Path = Path("runs/cache")
-    """Folder of episodes and figures; a new one."""
+    """New folder for episodes and figures."""
     scenario: tuple[str, ...] = ()
-    """A scenario, such as register; repeatable. All whose flow can be kept whole if not given."""
+    """Scenario, such as register; repeatable. All scenarios with a completely cacheable flow if not given."""
     change: tuple[str, ...] = ()
-    """A change, such as moved, or same; repeatable. All but same if not given."""
+    """Change of the site, such as moved; same for an unchanged copy. Repeatable; all but same if not given."""
     seeds: int = Field(default=5, ge=1)
-    """How many; each is another copy."""
+    """Number of seeds, each with another copy of the site."""
     model: Annotated[str, typer.Option("--model", "--model-id")] = ""
-    """A model to time beside the cache, such as smollm2; none if not given."""
+    """Model to time beside the cache, such as smollm2; none if not given."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Learn each scenario's flow from its oracle, play it on changed copies of its site, and count.
+    """Learn each scenario's flow from its oracle, and replay it on changed copies of its site.
 
-    Exit code 0: no action was wrong and no flow failed or ended by the infrastructure's fault; 1: one was, or did.
+    Exit code 0: no action was wrong, and no flow failed or ended as env_error; 1: otherwise.
     """
     from selfsurf.scripts.agents.healing import CHANGES, SCENARIOS, measure
     from selfsurf.scripts.terminal.console import quiet_libraries

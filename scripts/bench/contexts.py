@@ -1,4 +1,4 @@
-"""`selfsurf bench contexts`: how much likelier the right action becomes with each context of a teacher."""
+"""`selfsurf bench contexts`: how much more likely the right action becomes with each context of a teacher."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from selfsurf.scripts.terminal.results import finish, print_table
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench contexts`."""
 
     model: Model = "smollm2"
     task: tuple[str, ...] = ()
-    """A task with an oracle, e.g. click-link; repeatable."""
+    """Task with an oracle, such as click-link; repeatable."""
     seeds: int = Field(default=4, ge=1)
-    """Episodes of each task."""
+    """Episodes per task."""
     seed: int = 1_000_000
-    """The first of them."""
+    """First seed of the episodes of each task."""
     lead: float = Field(default=0.0, ge=0, lt=1)
-    """How likely the oracle is to take each next step at first."""
+    """Probability that the oracle takes the first step, and each further step after one of its own."""
     wording: tuple[str, ...] = ()
-    """Another way to tell the oracle's action, {action}; repeatable."""
+    """Additional template for the hint about the oracle's action, containing {action}; repeatable."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Measure how much likelier the right action becomes with each context that a teacher can be given."""
+    """Measure how much more likely the right action becomes with each context of a teacher."""
     from selfsurf.agents.prompt.prompt import check_wording
     from selfsurf.scripts.learning.settings import env_id, short
     from selfsurf.scripts.terminal.console import quiet_libraries

@@ -1,4 +1,4 @@
-"""`selfsurf bench env`: steps, resets and observations beside their raw limit and, if wanted, beside the peers."""
+"""`selfsurf bench env`: time steps, resets and observations against their raw limit and, optionally, peers."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from selfsurf.scripts.terminal.results import finish, print_errors, print_table
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench env`."""
 
     rounds: int | None = Field(default=None, ge=1)
-    """Rounds, in which all take turns; 20, with --peers 5 by default."""
+    """Rounds, in which the contenders take turns; 20 by default, 5 with --peers."""
     peers: bool = False
-    """Beside BrowserGym and browser-use, installed in the cache on first use."""
+    """Measure BrowserGym and browser-use as well, installed in the cache on first use."""
     task: str = "click-checkboxes-large"
-    """A MiniWoB++ task whose first checkboxes can be clicked any number of times."""
+    """MiniWoB++ task whose first checkboxes can be clicked any number of times."""
     docs: Path | None = None
-    """Folder of the Python documentation as HTML; fetched with apt by default."""
+    """Folder of the Python documentation as HTML; downloaded with apt by default."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Time steps, resets and observations beside the raw work and the peers. Exit code 0: all were measured."""
+    """Time steps, resets and observations against the raw work and the peers. Exit code 0: all were measured."""
     from selfsurf.scripts.environment.steps import measure
     from selfsurf.scripts.machine.processes import ending_on_signal
 

@@ -1,4 +1,4 @@
-"""`selfsurf bench flows`: what is learned from one recording of a flow, and from three of its variations."""
+"""`selfsurf bench flows`: learn flows from one recording, and from three of their variations."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ from selfsurf.scripts.terminal.results import print_table
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench flows`."""
 
     out: Path = Path("runs/flows")
-    """Folder; an unfinished measurement is resumed."""
+    """Folder of the measurement; an unfinished one is resumed."""
     sites: Literal["known", "new"] = "known"
-    """The three that the learning was made on, or six others, where a goal says what to choose among several alike."""
+    """Group of sites: the three on which the method was developed (known), or six others whose goals require a choice
+    among similar options (new)."""
     flow: tuple[str, ...] = ()
-    """A flow, such as register or hotel; repeatable. All of the sites if not given."""
+    """Flow, such as register or hotel; repeatable. All flows of the sites if not given."""
     kind: tuple[str, ...] = ()
-    """again (from one recording); of known sites varied (from three, on variations), of new ones thrice (from three);
-    both if not given."""
+    """Kind of measurement: again (from one recording); for known sites also varied (from three recordings of
+    variations), for new ones thrice (from three); both if not given."""
     model: Model = "smollm2"
     tries: int = Field(default=20, ge=1)
-    """Episodes that each adapter is tried in."""
+    """Number of episodes in which each adapter is tried."""
     seed: int = 0
-    """Of training."""
+    """Seed of training."""
     live: bool = False
-    """Play the student's own episodes in training, too."""
+    """Also play the student's own episodes during training."""
     set_: Set = Field(default_factory=list)
-    """A training setting, name=value; repeatable."""
+    """Training setting, name=value; repeatable."""
 
 
 @command
 def main(settings: Settings) -> int:
     """Record flows, learn each, and try it on other seeds.
 
-    Exit code 0: every flow reached its target; 1: one missed it.
+    Exit code 0: every flow reached its target; 1: a flow missed its target.
     """
     from selfsurf.scripts.learning.flows import KINDS, measure, names
     from selfsurf.scripts.learning.stages import MeasureError
@@ -68,7 +69,7 @@ def main(settings: Settings) -> int:
 
 
 def show(figures: dict[str, Any]) -> None:
-    """Print the table, and what missed its target."""
+    """Print the table, and the missed targets."""
     rows = [
         [
             row["flow"], row["kind"], row["recordings"], f"{row['right']} of {row['actions']}",

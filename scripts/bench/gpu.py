@@ -1,4 +1,4 @@
-"""`selfsurf bench gpu`: learning steps of a model of real size beside TRL's trainer, whole and in four bits."""
+"""`selfsurf bench gpu`: time learning steps of a large model against TRL's trainer, in bf16 and in four bits."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from selfsurf.scripts.terminal.results import finish, print_table
 
 
 class Precision(StrEnum):
-    """Of weights that are not trained."""
+    """Precision of the frozen weights."""
 
     BF16 = "bf16"
     NF4 = "nf4"
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench gpu`."""
 
     model: Model = ""
-    """A text model; one with random weights if not given."""
+    """Text model; a model with random weights if not given."""
     size: Literal["1b", "8b", "tiny"] = "8b"
-    """Of the random model."""
+    """Size of the random model."""
     precision: tuple[Precision, ...] = (Precision.BF16, Precision.NF4)
-    """How the weights that are not trained are held. Repeatable."""
+    """Precision of the frozen weights. Repeatable."""
     rows: int = Field(default=10, ge=1)
-    """Rows of a batch."""
+    """Rows per batch."""
     rounds: int = Field(default=3, ge=1)
     """Rounds, in which both trainers take turns."""
     out: Path = Path("runs/gpu")
@@ -39,9 +39,9 @@ class Settings(Arguments):
 
 @command
 def main(settings: Settings) -> int:
-    """Time learning steps on the GPU beside TRL's stock SDFTTrainer; the report names the card.
+    """Time learning steps on the GPU against TRL's stock SDFTTrainer; the report names the GPU.
 
-    Without a GPU it runs on the processor, and says so. Exit code 0: all was measured.
+    Without a GPU, the CPU is measured and named in the report. Exit code 0: all were measured.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""`selfsurf bench judge`: how well judges agree with the true scores of episodes, which they don't see."""
+"""`selfsurf bench judge`: agreement of judges with the tasks' own scores, which the judges don't see."""
 
 from __future__ import annotations
 
@@ -23,25 +23,24 @@ if TYPE_CHECKING:
     from selfsurf.sdft.measure.statistics import Confusion
 
 ENDED = ("solved", "failed")
-"""Outcomes by which a page took what the agent had done: it counts as the agent's claim to be done."""
+"""Outcomes of episodes that the page ended, which counts as the agent's claim to be done."""
 
 
 class Settings(Arguments):
-    """What is judged, and by whom."""
+    """Options of `selfsurf bench judge`: the episodes, and the judge model."""
 
     folders: Annotated[list[Path], typer.Argument()]
-    """Runs of `selfsurf bench run` on MiniWoB++, or single episodes. Those of tasks without a specification are left
-    out."""
+    """Runs of `selfsurf bench run` on MiniWoB++, or single episodes. Tasks without a specification are left out."""
     judge: str = ""
-    """A judge model to compare as well: a backend (transformers, openai, ...) or module:Class."""
+    """Judge model to compare as well: a backend (transformers, openai, ...) or module:Class."""
     model: Model = ""
     set_: Set = Field(default_factory=list)
-    """Another option of the judge model, name=value. Repeatable."""
+    """Further option of the judge model, name=value. Repeatable."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Compare judges with the tasks' scores: confusion, base rate, precision, recall, kappa. Nothing is marked."""
+    """Compare judges with the tasks' scores: confusion, base rate, precision, recall, kappa. No episode is marked."""
     from selfsurf.agents import PolicyError
     from selfsurf.browser_env.goal.check import SuccessChecker
     from selfsurf.browser_env.goal.evidence import evidence_of
@@ -94,7 +93,7 @@ def main(settings: Settings) -> int:
 
 
 def _scored(episode: Episode) -> bool:
-    """Has a MiniWoB++ task with a specification judged it?"""
+    """Whether a MiniWoB++ task that has a specification scored the episode."""
     from selfsurf.tasks.miniwob.goals import goal_specs
 
     meta = episode.meta
@@ -107,12 +106,12 @@ def _said(says: str) -> bool | None:
 
 
 def confusion_figures(one: Confusion) -> dict[str, Any]:
-    """Return counts and rates as JSON has them."""
+    """Return the counts and rates of a judge for JSON."""
     return {**asdict(one), **{name: getattr(one, name) for name in ("base_rate", "precision", "recall", "kappa")}}
 
 
 def confusion_table(found: Mapping[str, Confusion]) -> list[str]:
-    """Return the table of judges, in Markdown."""
+    """Return a Markdown table with a row per judge."""
     heads = ["judge", "judged", "unknown", "base rate", "hits", "false alarms", "misses", "rejections", "precision",
              "recall", "kappa"]  # fmt: skip
     rows = []

@@ -1,4 +1,4 @@
-"""`selfsurf bench learn`: ways to learn from the same episodes, compared by what is learned and what is forgotten."""
+"""`selfsurf bench learn`: compare training methods on the same episodes, by learning and forgetting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _list_settings(wanted: bool) -> bool:
-    """Print the settings with their defaults and what they mean, and end."""
+    """Print the settings with their defaults and descriptions, and exit."""
     if not wanted:
         return False
     from selfsurf.scripts.learning.settings import default_settings
@@ -42,7 +42,7 @@ def _list_settings(wanted: bool) -> bool:
 
 
 class Settings(Arguments):
-    """What is compared. What is not given stays as the folder's comparison has it."""
+    """Options of `selfsurf bench learn`. Options not given keep the values of the folder's comparison."""
 
     out: Path = Path("runs/learn")
     """Folder of the comparison; an unfinished one is resumed."""
@@ -54,34 +54,35 @@ class Settings(Arguments):
         ),
     ] = ",".join(ways.DEFAULT)
     seeds: Seeds = "1"
-    """Training seeds: how many (`3` is 0 to 2), or which: `0-2,7`."""
+    """Training seeds: a number (`3` is 0 to 2), or a list such as `0-2,7`."""
     tasks: str = ""
-    """Trained tasks, with commas between, e.g. click-link."""
+    """Trained tasks, separated by commas, such as click-link."""
     unseen: str = ""
-    """Unseen tasks, with commas between."""
+    """Unseen tasks, separated by commas."""
     first: str = ""
-    """Trained tasks that come first in a sequence."""
+    """Trained tasks that come first in a sequence, separated by commas."""
     model: Model = ""
     steps: int | None = Field(default=None, ge=1)
-    """Optimizer steps."""
+    """Number of optimizer steps."""
     minutes: float | None = Field(default=None, ge=0.01)
-    """Most minutes of one training."""
+    """Maximum minutes of a training."""
     episodes: int | None = Field(default=None, ge=1)
-    """Evaluation seeds a task."""
+    """Evaluation seeds per task."""
     set_: Set = Field(default_factory=list)
-    """A setting, name=value; with labelled arms, a training setting of theirs. --settings lists them. Repeatable."""
+    """Setting, name=value; with labelled arms, a training setting of these arms. --settings lists the settings.
+    Repeatable."""
     list_settings: Annotated[bool, typer.Option("--settings", is_eager=True, callback=_list_settings)] = False
-    """List what --set can change."""
+    """List the settings that --set can change."""
     report_only: Annotated[bool, typer.Option("--report-only")] = False
-    """Report what is there; run nothing."""
+    """Write the report on the finished measurements without running any."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Train in several ways on the same episodes and measure success, unseen tasks and retention.
+    """Train with several methods on the same episodes, and measure success, unseen tasks and retention.
 
-    What is equal for all arms is fixed by the first call in a folder; later calls, also at the same time, add arms and
-    training seeds. Exit code 0: all that was asked for is done; 1: an arm failed, the others and the report are done.
+    The first call in a folder fixes the settings that all arms share; later or concurrent calls add arms and training
+    seeds. Exit code 0: all requested arms are done; 1: an arm failed, and the others and the report are done.
     """
     from selfsurf.scripts.learning.report import write_report
     from selfsurf.scripts.learning.run import Comparison
@@ -103,7 +104,7 @@ def main(settings: Settings) -> int:
 
 
 def _prepared(settings: Settings, out: Path, seeds: list[int]) -> tuple[LearnSettings, list[ways.Arm]]:
-    """Check everything and write down what is compared; return what is equal for all arms, and the arms."""
+    """Validate the options and save the settings; return the shared settings and the arms."""
     from pydantic import ValidationError
 
     from selfsurf.scripts.learning.run import check
@@ -133,11 +134,11 @@ def _prepared(settings: Settings, out: Path, seeds: list[int]) -> tuple[LearnSet
 
 
 def _run(comparison: Comparison, chosen: list[ways.Arm], seeds: list[int]) -> list[str]:
-    """Do the arms; one that fails does not keep the others from being done. Return those that failed."""
+    """Run the arms, continuing after failures; return the names of the failed arms."""
     from selfsurf.scripts.terminal.console import console
 
     failed = []
-    for seed in seeds:  # all arms of a training seed, then the next: a run that is cut short compares all arms
+    for seed in seeds:  # seed by seed, so that an interrupted run still compares all arms
         for arm in chosen:
             if arm.kind in ways.UNTRAINED and seed != seeds[0]:
                 continue
@@ -151,7 +152,7 @@ def _run(comparison: Comparison, chosen: list[ways.Arm], seeds: list[int]) -> li
 
 
 def _shared(settings: Settings, saved: LearnSettings, changes: dict[str, Any]) -> LearnSettings:
-    """The comparison's settings and those of every training, updated from the command line."""
+    """Return the settings shared by all arms, updated from the command line."""
     from selfsurf.scripts.learning.settings import LearnSettings, env_id
 
     data = saved.model_dump()

@@ -1,4 +1,4 @@
-"""`selfsurf bench live`: a live page by a provider of the router, and a checklist of what was logged."""
+"""`selfsurf bench live`: open a live page with a provider of the router, and check the logs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from selfsurf.scripts.terminal.command import Arguments, command
 
 
 class Settings(Arguments):
-    """Which page, by whom."""
+    """Options of `selfsurf bench live`: the page and the provider."""
 
     url: Annotated[str, typer.Argument(help="Address of a live page. Nothing on it is pressed or filled in.")]
     provider: str = "playwright"
-    """playwright, stagehand, or module:Class."""
+    """Provider: playwright, stagehand, or module:Class."""
     allow_domain: tuple[str, ...] = ()
-    """Host that may be reached, such as one of a private network; by default all public ones. Repeatable."""
+    """Host that may be reached, such as one in a private network; by default all public hosts. Repeatable."""
     logs: Path = Path("runs/live")
-    """Root of the attempts' logs."""
+    """Root of the attempt logs."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Open a page, see it, take its picture, fail at it once, and check what the logs hold. Exit code 0: all holds."""
+    """Open a page, observe it, take a screenshot, fail once, and check the logs. Exit code 0: all checks hold."""
     from selfsurf.browser_env import Safety
     from selfsurf.browser_env.router.providers import make
     from selfsurf.scripts.suite.live_check import look

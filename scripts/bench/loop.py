@@ -1,4 +1,4 @@
-"""`selfsurf bench loop`: one turn of the loop from failures to an adapter that fails less."""
+"""`selfsurf bench loop`: one improvement cycle, from failures to an adapter that fails less often."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from selfsurf.scripts.terminal.results import print_table
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench loop`."""
 
     out: Path = Path("runs/loop")
-    """Folder; an unfinished measurement is resumed."""
+    """Folder of the measurement; an unfinished one is resumed."""
     scenario: tuple[str, ...] = ("login", "cookies", "slow", "two-tabs")
-    """A scenario that the model fails; repeatable."""
+    """Scenario that the model fails; repeatable."""
     model: Model = "smollm2"
     runs: int = Field(default=4, ge=1)
-    """Of each scenario, of whose failures is learned."""
+    """Runs of each scenario, whose failures are learned from."""
     tries: int = Field(default=40, ge=1)
-    """Of each, before and after, on seeds that the loop never saw."""
+    """Tries of each scenario before and after training, on unused seeds."""
     seed: int = 0
-    """Of training."""
+    """Seed of training."""
     set_: Set = Field(default_factory=list)
-    """A training setting, name=value; repeatable."""
+    """Training setting, name=value; repeatable."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Let a model fail, learn from what worked later, and try it on seeds that it never saw.
+    """Let a model fail, train it on later solutions, and try it on unused seeds.
 
-    Exit code 0: it solves more, and the interval excludes chance; 1: it does not.
+    Exit code 0: the success rate rose, and its interval excludes chance; 1: otherwise.
     """
     from selfsurf.scripts.learning.loop import measure
     from selfsurf.scripts.learning.stages import MeasureError

@@ -1,4 +1,4 @@
-"""`selfsurf bench misled`: by what agents were misled on the suite of that name, apart from what they solved."""
+"""`selfsurf bench misled`: tabulate how often deceptions misled agents on the suite `misled`, and what they solved."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from selfsurf.scripts.report.reading import ResultsError, read
 from selfsurf.scripts.terminal.arguments import Json
 
 REASON = "misled: "
-"""What the verdict of a misled episode begins with (`tasks.misled`)."""
+"""Prefix of the verdict on a misled episode (`tasks.misled`)."""
 
 ALL = "all that lie"
-"""All groups but `plain`."""
+"""Name of the group of all tasks outside `plain`."""
 
 
 def main(
     folders: Annotated[list[Path], typer.Argument(help="Folders of `bench run misled`.", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Tabulate the share of episodes in which an agent was misled, and in which it solved its task, by what lied."""
+    """Tabulate the shares of misled and of solved episodes, by the kind of deception."""
     runs = [_run(folder) for folder in folders]
     if as_json:
         print(json.dumps(runs, indent=1))
@@ -36,7 +36,7 @@ def main(
 
 
 def _run(folder: Path) -> dict[str, Any]:
-    """Count the episodes of a run that have a verdict, by the groups of their tasks."""
+    """Return the counts of a run's episodes with a verdict, by the groups of their tasks."""
     try:
         results = read(folder)
     except ResultsError as error:

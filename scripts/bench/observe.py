@@ -1,4 +1,4 @@
-"""`selfsurf bench observe`: how faithful, fast and large the observation is on real pages, page by page."""
+"""`selfsurf bench observe`: measure fidelity, speed and size of the observation on real pages."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ TITLES = {
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench observe`."""
 
     page: tuple[str, ...] = ()
-    """Only the page of this name; repeatable."""
+    """Name of a page to measure; repeatable. All pages if not given."""
     kind: str | None = None
-    """Only pages of this kind."""
+    """Kind of the pages to measure; all kinds if not given."""
     differences: Annotated[bool, typer.Option("--differences")] = False
-    """Print what differs, element by element."""
+    """Print the differences, element by element."""
     listing: Annotated[bool, typer.Option("--list")] = False
-    """List the pages; nothing is installed or opened."""
+    """List the pages without installing or opening them."""
     peers: Annotated[bool, typer.Option("--peers")] = False
     """Time BrowserGym and browser-use on the same pages."""
     region: Literal["page", "viewport"] = "page"
-    """page, or viewport: what a default observation shows of it."""
+    """Part of the page to compare: page, or viewport for the part in a default observation."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Measure how faithful, fast and large the observation is on real pages. Exit code 0: all were measured."""
+    """Measure fidelity, speed and size of the observation on real pages. Exit code 0: all were measured."""
     from selfsurf.scripts.observation.pages.table import choose, listed
 
     try:
@@ -121,7 +121,7 @@ def _cells(verdict: Verdict) -> list[str]:
 def _beside(row: Row, peer: dict[str, Any]) -> list[str]:
     if "seconds" not in peer:
         return ["failed" if "error" in peer else "-", "", "", ""]
-    more = "> " if peer.get("missing") else ""  # it gave up on a part, so it would have taken longer
+    more = "> " if peer.get("missing") else ""  # a lower bound, because the peer gave up on a part
     return [
         f"{more}{peer['seconds']:.2f}", f"{peer['characters']:,}",
         f"{more}{peer['seconds'] / row.seconds:.0f}x" if row.seconds else "",
@@ -130,7 +130,7 @@ def _beside(row: Row, peer: dict[str, Any]) -> list[str]:
 
 
 def explain(row: Row) -> None:
-    """Print the disagreements on a page, alike ones together, the most frequent first."""
+    """Print the disagreements on a page in groups, the most frequent first."""
     from selfsurf.scripts.observation.measure import EXAMPLES
 
     if row.problem:

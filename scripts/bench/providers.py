@@ -1,4 +1,4 @@
-"""`selfsurf bench providers`: the scenarios by each provider of the router, with logs for `selfsurf report`."""
+"""`selfsurf bench providers`: run the scenarios with each provider of the router, and log them."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from selfsurf.scripts.terminal.results import print_table
 
 
 class Settings(Arguments):
-    """What is carried out by whom."""
+    """Options of `selfsurf bench providers`."""
 
     provider: tuple[str, ...] = ("playwright",)
-    """playwright, stagehand, webview, or module:Class; repeatable. Each works alone, without falling back."""
+    """Provider: playwright, stagehand, webview, or module:Class; repeatable. Each is measured without fallback."""
     webview: str = ""
     """DevTools address of the application whose page the provider webview takes over."""
     scenario: tuple[str, ...] = ()
-    """A scenario, such as register; repeatable. All twelve if not given."""
+    """Scenario, such as register; repeatable. All twelve if not given."""
     seeds: int = Field(default=2, ge=1)
-    """Seeds of each, from 0."""
+    """Number of seeds per scenario, from 0 on."""
     logs: Path = Path("runs")
-    """Root of the attempts' logs, which `selfsurf report` reads."""
+    """Root of the attempt logs, which `selfsurf report` reads."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Carry out what each scenario's oracle does by each provider. Exit code 0: all were solved; 1: one was not."""
+    """Repeat the actions of each scenario's oracle with each provider. Exit code 0: all were solved; 1: otherwise."""
     from selfsurf.browser_env import Safety
     from selfsurf.browser_env.router.providers import make
     from selfsurf.scripts.suite.provider_runs import SCENARIOS, run

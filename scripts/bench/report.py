@@ -17,10 +17,11 @@ def report(
     out: Figures = None,
     as_json: Json = False,
 ) -> int:
-    """Report a results folder, or compare several, as JSON, Markdown and HTML.
+    """Report on a results folder, or compare several, as JSON, Markdown and HTML.
 
-    Exit code 0: no episode is missing; those that ended as env_error are there, and are said to have no verdict.
-    The files are written into --out; else a report goes into its results folder, a comparison into a new one beside it.
+    Exit code 0: no episode is missing; episodes that ended as env_error count as present, and are reported as lacking a
+    verdict. The files are written into --out; by default a report into its results folder, and a comparison into a new
+    folder beside it.
     """
     from selfsurf.scripts.report.report import headline, write_comparison, write_report
 
@@ -35,7 +36,7 @@ def leaderboard(
     out: Annotated[Path, typer.Option(help="Folder for leaderboard.html and leaderboard.md.", file_okay=False)],
     as_json: Json = False,
 ) -> None:
-    """Rank runs by strict success, a table for every suite and its seeds."""
+    """Rank runs by strict success, in a table per suite and seeds."""
     from selfsurf.scripts.report.leaderboard import listed, write_leaderboard
 
     if out.suffix in (".html", ".md"):

@@ -1,4 +1,4 @@
-"""`selfsurf bench rollouts`: episodes a minute with workers beside one process, and how much of the time is hidden."""
+"""`selfsurf bench rollouts`: episodes per minute with workers against one process, and overlap with training."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ GROWTH = {
     "saturated": "saturated", "cpus": "processors", "memory_gb": "GB", "call_mb_per_second": "calls MB/s",
     "result_mb_per_second": "results MB/s", "weight_mb_per_second": "weights MB/s",
 }  # fmt: skip
-"""Columns of the calculated growth."""
+"""Columns of the table of extrapolated figures."""
 
 
 class Settings(Arguments):
-    """What is measured or calculated."""
+    """Options of `selfsurf bench rollouts`."""
 
     model: Model = "smollm2"
     workers: str = "1,2,4"
-    """Numbers of browser workers, with commas between."""
+    """Numbers of browser workers, separated by commas."""
     episodes: int = Field(default=40, ge=1)
-    """Episodes of a batch."""
+    """Episodes per batch."""
     rounds: int = Field(default=3, ge=1)
-    """Batches of each, in which all take turns."""
+    """Batches per configuration, which take turns."""
     contexts: int = Field(default=8, ge=1)
-    """Episodes at the same time in a worker."""
+    """Concurrent episodes of a worker."""
     steps: int = Field(default=8, ge=0)
-    """Optimizer steps of each training; 0 leaves it out."""
+    """Optimizer steps of each training; 0 to skip training."""
     scale: int | None = Field(default=None, ge=1)
-    """Calculate the growth to so many browsers instead of showing figures."""
+    """Number of browsers to extrapolate to, instead of showing measurements."""
     figures: Path | None = None
-    """With --scale: the JSON of an earlier measurement; nothing is measured then."""
+    """JSON of an earlier measurement, with --scale; nothing is measured then."""
     set_: Set = Field(default_factory=list)
-    """With --scale: a figure, name=value."""
+    """Figure to change, name=value, with --scale."""
     cpus: float = Field(default=1.0, ge=0.01)
-    """With --scale: processors of a browser worker."""
+    """CPUs of a browser worker, with --scale."""
     policies: int | None = Field(default=None, ge=1)
-    """With --scale: policy workers; by default as many as are needed."""
+    """Number of policy workers, with --scale; by default as many as necessary."""
     version_seconds: float = Field(default=10.0, ge=0.001)
-    """With --scale: seconds between two versions of the weights."""
+    """Seconds between two versions of the weights, with --scale."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Measure rollouts with workers beside one process, and how much of generation or training is hidden."""
+    """Measure rollouts with workers against one process, and how far generation and training overlap."""
     from selfsurf.scripts.terminal.console import quiet_libraries
 
     for option, given in (("--figures", settings.figures), ("--set", settings.set_)):
@@ -82,7 +82,7 @@ def _measured(settings: Settings) -> dict[str, Any]:
 
 
 def _growth(settings: Settings, browsers: int) -> list[dict[str, Any]]:
-    """Calculate the growth from the figures of a file, of `--set`, or else of a measurement made now."""
+    """Extrapolate from the figures of a file, of `--set`, or else of a measurement made now."""
     from selfsurf.scripts.rollouts.speed import figures_of
     from selfsurf.sdft.rollouts.scale import as_json, growth
 

@@ -1,4 +1,4 @@
-"""`selfsurf bench router`: what the router adds to a step of the environment."""
+"""`selfsurf bench router`: measure the router's overhead per step of the environment."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from selfsurf.scripts.terminal.results import finish, print_table
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench router`."""
 
     steps: int = Field(default=1000, ge=20)
-    """Steps of each, taken in turn."""
+    """Number of steps of each kind, taken in turn."""
 
 
 @command

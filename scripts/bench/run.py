@@ -1,4 +1,4 @@
-"""`selfsurf bench run`: an agent on every task of a suite, resumable, into one folder."""
+"""`selfsurf bench run`: run an agent on every task of a suite, resumable, into one folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Settings(AgentArguments, EnvironmentArguments):
-    """What is run, how, and where."""
+    """Options of `selfsurf bench run`: the suite, the agent, and the limits."""
 
     table: ClassVar[str] = "bench"
 
@@ -31,61 +31,61 @@ class Settings(AgentArguments, EnvironmentArguments):
     """Name of a suite (see `selfsurf bench suites`), or a .toml or .py file."""
     agent: Agent = "oracle"
     seeds: Seeds = ""
-    """How many (`5` is 0 to 4), or which: `0-4,7`. The suite's by default."""
+    """Seeds: a number (`5` is 0 to 4), or a list such as `0-4,7`; the suite's by default."""
     split: tuple[str, ...] = ()
-    """Only this split; repeatable."""
+    """Split to run; repeatable. All splits if not given."""
     group: tuple[str, ...] = ()
-    """Only this group; repeatable."""
+    """Group of tasks to run; repeatable. All groups if not given."""
     task: tuple[str, ...] = ()
-    """Only this task; repeatable."""
+    """Task to run; repeatable. All tasks if not given."""
     max_steps: int | None = Field(default=None, ge=1)
-    """Step limit of every task instead of its own."""
+    """Step limit of every task, overriding the task's own."""
     data_mode: str = ""
-    """MiniWoB++: train or test data, where a task has both."""
+    """Data of MiniWoB++ tasks that have both kinds: train or test."""
     time_limit: int | None = Field(default=None, ge=1, le=2**31 - 1)
-    """MiniWoB++: ms of its time that a page gives an episode; lifted by default."""
+    """Time limit of a MiniWoB++ episode in milliseconds of page time; none by default."""
     ends: str = ""
-    """MiniWoB++, scenarios: `finish` lets only the agent end an episode, by saying that it is done."""
+    """End of an episode in MiniWoB++ and scenarios: `finish` lets only the agent end it, by claiming to be done."""
     workers: int = Field(default=4, ge=1)
-    """Episodes at the same time, over all processes; each plays one at least."""
+    """Concurrent episodes over all processes; each process plays at least one."""
     processes: int = Field(default=1, ge=1)
     """Worker processes, each with a browser and the agent."""
     ray: Annotated[bool, typer.Option("--ray")] = False
-    """Workers as actors of a Ray cluster ($RAY_ADDRESS, or local)."""
+    """Run the workers as actors of a Ray cluster ($RAY_ADDRESS, or a local one)."""
     retries: int = Field(default=2, ge=0)
-    """Further attempts at an episode that the infrastructure failed."""
+    """Further attempts at an episode after an infrastructure failure."""
     episode_timeout: float = Field(default=600.0, ge=1)
-    """Seconds that an episode may take."""
+    """Seconds until an episode times out."""
     deadline: float | None = Field(default=None, ge=1)
-    """Seconds for the whole run, which the same command resumes later."""
+    """Seconds for the whole run; the same command resumes it later."""
     max_tokens: int | None = Field(default=None, ge=1)
-    """Tokens, read and written, after which nothing more is begun; the same command resumes."""
+    """Tokens, prompt and completion, after which no new episode begins; the same command resumes."""
     max_cost: float | None = Field(default=None, gt=0)
-    """US dollars, likewise."""
+    """US dollars after which no new episode begins; the same command resumes."""
     logs: Logs = "all"
-    """Whose steps are kept: all, unsolved or none."""
+    """Episodes whose steps are kept: all, unsolved or none."""
     screenshots: Annotated[bool, typer.Option("--screenshots")] = False
-    """A screenshot of every step in the logs."""
+    """Keep a screenshot of every step in the logs."""
     headful: Annotated[bool, typer.Option("--headful")] = False
-    """Show the browser."""
+    """Show the browser window."""
     report_to: tuple[str, ...] = ()
-    """Also send results and episodes to tensorboard, wandb or trackio; repeatable."""
+    """Tracker that also receives results and episodes: tensorboard, wandb or trackio; repeatable."""
     out: Out = None
-    """Folder of the run; one that holds this run is resumed, or extended by more tasks or seeds."""
+    """Folder of the run; an existing run is resumed, or extended by more tasks or seeds."""
 
 
 _PLANNED = {
     "processes", "episode_timeout", "logs", "screenshots", "retries", "deadline", "max_tokens", "max_cost",
 }  # fmt: skip
-"""Settings that are the plan's, too."""
+"""Settings that are copied into the plan."""
 
 
 @command
 def main(settings: Settings) -> None:
     """Run an agent on a suite.
 
-    Exit code 0: every episode asked for has a verdict; 1: some have none; 2: for options that can't be; 130: after
-    Ctrl-C, and 143 after a SIGTERM: the same command resumes.
+    Exit code 0: every requested episode has a verdict; 1: some have none; 2: an option is invalid; 130 after Ctrl-C and
+    143 after a SIGTERM: the same command resumes.
     """
     from selfsurf.browser_env import shutdown
     from selfsurf.browser_env.record.episode import new_folder
@@ -110,7 +110,7 @@ def main(settings: Settings) -> None:
     around = environment_options(given, elsewhere=settings.ray)
     if not settings.ray:
         check_browser(headless=not settings.headful, around=around)
-        shutdown()  # the workers have their own
+        shutdown()  # the workers start browsers of their own
     if settings.profile and (settings.processes > 1 or settings.ray):
         raise typer.BadParameter(
             "--profile: one episode at a time uses it, so leave out --processes and --ray; --storage-state gives "
@@ -187,7 +187,7 @@ def _say(text: str) -> None:
 
 
 def _check_limits(settings: Settings, options: dict[str, Any]) -> None:
-    """Refuse limits that can't be kept, and trackers that are not there."""
+    """Refuse limits that can't be enforced, and trackers that are not installed."""
     if settings.report_to:
         from selfsurf.sdft.run.reporters import check_reporters
 
@@ -199,7 +199,7 @@ def _check_limits(settings: Settings, options: dict[str, Any]) -> None:
 
 
 def _suite(settings: Settings) -> Suite:
-    """Load the suite and make each task once, so that a wrong one is refused before anything runs."""
+    """Load the suite and construct each task once, so that an invalid task is refused before the run."""
     from selfsurf.envs_registry.suites import load_suite
 
     options = {name: value for name in ("data_mode", "time_limit", "ends") if (value := getattr(settings, name))}

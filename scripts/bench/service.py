@@ -1,4 +1,4 @@
-"""`selfsurf bench service`: the training service under load."""
+"""`selfsurf bench service`: put the training service under load."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from selfsurf.scripts.terminal.results import finish
 
 
 class Settings(Arguments):
-    """How much it is loaded."""
+    """Options of `selfsurf bench service`."""
 
     out: Path = Path("runs/load")
-    """Folder of the service and of what is uploaded; it is emptied."""
+    """Folder of the service and of the uploaded files; it is emptied."""
     seconds: float = Field(default=300.0, gt=0)
     pollers: int = Field(default=200, ge=1)
-    """Clients that ask for the status once a second."""
+    """Clients that request the status once per second."""
     streams: int = Field(default=50, ge=0)
     """Clients that follow a job's events."""
     uploads: int = Field(default=20, ge=0)
-    """Episodes that are uploaded at once."""
+    """Episodes that are uploaded concurrently."""
     upload_mb: int = Field(default=20, ge=1)
-    """MiB of each."""
+    """MiB of each uploaded episode."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Load a training service on this machine, and time its answers.
+    """Put a training service on this machine under load, and time its responses.
 
-    Exit code 1: a call failed.
+    Exit code 1: a request failed.
     """
     from selfsurf.scripts.service.load import measure
 

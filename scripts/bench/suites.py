@@ -1,4 +1,4 @@
-"""`selfsurf bench suites`: the suites that come with the package."""
+"""`selfsurf bench suites`: list the suites that come with the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`selfsurf bench threads`: programs with torch, alone and side by side, by how long their threads wait in a loop."""
+"""`selfsurf bench threads`: time torch programs, alone and concurrent, by how long their threads spin."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from selfsurf.scripts.terminal.results import finish, print_table
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench threads`."""
 
     setting: tuple[str, ...] = ("300000", "30000", "1000", "passive", "selfsurf")
-    """A value of GOMP_SPINCOUNT (300000 is the library's own), passive, or selfsurf: this package's way. Repeatable."""
+    """Setting: a value of GOMP_SPINCOUNT (300000 is the library's default), passive, or selfsurf for this package's
+    own. Repeatable."""
     rounds: int = Field(default=3, ge=1)
-    """Rounds, in which all take turns."""
+    """Rounds, in which the settings take turns."""
     steps: int = Field(default=0, ge=0)
-    """Steps of trainings that are timed, too: alone, two at once, beside eight environments; 0 for none."""
+    """Optimizer steps of trainings to time as well: alone, two at once, and beside eight environments; 0 for none."""
     alone: bool = False
-    """Time nothing side by side: small differences take many rounds."""
+    """Skip the concurrent timings, to spend more rounds on small differences."""
     out: Figures = None
-    """Folder for threads.json; none is written by default."""
+    """Folder for threads.json; by default no file is written."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Time programs with torch, alone and side by side. Exit code 0: all were measured."""
+    """Time torch programs, alone and concurrent. Exit code 0: all were measured."""
     from selfsurf.scripts.machine.processes import ending_on_signal
     from selfsurf.scripts.training.threads import SETTINGS, measure
 

@@ -1,4 +1,4 @@
-"""`selfsurf bench throughput`: whole episodes a minute, beside BrowserGym on the same tasks, in one run."""
+"""`selfsurf bench throughput`: whole episodes per minute against BrowserGym on the same tasks."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from selfsurf.scripts.terminal.results import finish, print_errors, print_table
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench throughput`."""
 
     rounds: int = Field(default=3, ge=1)
-    """Rounds, in which all take turns."""
+    """Rounds, in which the contenders take turns."""
     seeds: int = Field(default=20, ge=1)
-    """Episodes of each task in a round of ours."""
+    """Episodes of each task per round of selfsurf."""
     workers: int = Field(default=4, ge=1)
-    """Episodes at the same time."""
+    """Number of concurrent episodes."""
     peers: Annotated[bool, typer.Option("--peers")] = False
-    """Beside BrowserGym, installed in the cache on first use."""
+    """Measure BrowserGym as well, installed in the cache on first use."""
 
 
 @command

@@ -1,4 +1,4 @@
-"""`selfsurf bench train`: learning steps beside TRL's stock `SDFTTrainer`, on the same rows of real episodes."""
+"""`selfsurf bench train`: time learning steps against TRL's stock `SDFTTrainer`, on rows of real episodes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from selfsurf.scripts.terminal.results import finish, met, print_table
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench train`."""
 
     model: Model = "smollm2"
     rows: int = Field(default=10, ge=1)
-    """Rows of a batch."""
+    """Rows per batch."""
     rounds: int = Field(default=5, ge=1)
     """Rounds, in which both trainers take turns."""
     out: Figures = None
-    """Folder for train.json; none is written by default."""
+    """Folder for train.json; by default no file is written."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Time learning steps beside TRL's stock SDFTTrainer, on the same rows. Exit code 0: both were measured."""
+    """Time learning steps against TRL's stock SDFTTrainer, on the same rows. Exit code 0: both were measured."""
     from selfsurf.scripts.terminal.console import quiet_libraries
     from selfsurf.scripts.training.speed import measure
 

@@ -1,4 +1,4 @@
-"""`selfsurf bench vector`: steps per second and memory against the number of environments in one process."""
+"""`selfsurf bench vector`: steps per second and memory by the number of environments in one process."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _LINES = (
 
 
 class Settings(Arguments):
-    """What is measured."""
+    """Options of `selfsurf bench vector`."""
 
     envs: str = "1,2,4,8,16,32,64"
-    """Numbers of environments, with commas between."""
+    """Numbers of environments, separated by commas."""
     out: Figures = None
-    """Folder for vector.json and the curve vector.png; none is written by default."""
+    """Folder for vector.json and the plot vector.png; by default no files are written."""
     screenshot: bool = True
-    """With screenshots first, or without them only."""
+    """Measure with and without screenshots; if off, only without."""
     rounds: int = Field(default=3, ge=1)
-    """Rounds at each number, in which all take turns."""
+    """Rounds per number of environments, in which the contenders take turns."""
     seconds: Annotated[float, typer.Option(min=0.1)] = 2.0
-    """How long each works in a round."""
+    """Seconds that each contender works in a round."""
     task: str = "click-checkboxes-large"
-    """A MiniWoB++ task whose first checkboxes can be clicked any number of times."""
+    """MiniWoB++ task whose first checkboxes can be clicked any number of times."""
     neighbours: bool = False
-    """Also measure seven environments beside an eighth that loops, opens dialogs, lays out or crashes."""
+    """Also measure seven environments beside an eighth that loops, opens dialogs, blocks on layout, or crashes."""
 
 
 @command
@@ -98,7 +98,7 @@ def _show_parts(point: dict[str, Any]) -> None:
 
 
 def draw(figures: dict[str, Any], path: Path) -> None:
-    """Draw steps per second and memory against the number of environments."""
+    """Plot steps per second and memory against the number of environments."""
     from selfsurf.scripts.report.plot import against_environments, drawn
 
     with drawn(path, rows=2, sharex=True) as (top, bottom):

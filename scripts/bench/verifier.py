@@ -1,4 +1,4 @@
-"""`selfsurf bench verifier`: how well a verifier tells claims that are true from others, where that is known."""
+"""`selfsurf bench verifier`: how well a verifier distinguishes true claims from false ones."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.console import progress, quiet_libraries
 
 TOGETHER = 8
-"""Claims that the model is asked about in one call."""
+"""Number of claims verified in one call of the model."""
 
 
 class Settings(Arguments):
-    """Which claims, and who verifies."""
+    """Options of `selfsurf bench verifier`: the episodes, and the verifier."""
 
     folders: Annotated[list[Path], typer.Argument()]
-    """Episodes that were judged, or folders of many; none that it was trained on."""
+    """Judged episodes, or folders of many, that the verifier was not trained on."""
     adapter: Adapter = ""
-    """Folder of an adapter that `train --verifier` made; the base model if not given."""
+    """Folder of an adapter from `train --verifier`; the base model if not given."""
     model: Model = "smollm2"
     most: int = Field(default=400, ge=1)
-    """Most claims, as many true ones as others where there are enough."""
+    """Maximum number of claims, with equal numbers of true and false ones if there are enough."""
     seed: int = 0
-    """By which claims are drawn, and the steps at which some come too early."""
+    """Seed for drawing the claims, and the steps of premature claims."""
 
 
 @command
 def main(settings: Settings) -> int:
-    """Ask a verifier about claims at the ends of episodes, and about some that come too early.
+    """Query a verifier about claims at the ends of episodes, and about premature ones.
 
-    Two more lines say how far the other claims with the same goal get, and those of the task after as many steps: a
-    verifier has to beat both.
+    Two more rows are baselines that a verifier has to beat: a prediction from the other claims with the same goal, and
+    from those of the same task after the same number of steps.
     """
     from selfsurf.browser_env.record.episode import EpisodeError
     from selfsurf.sdft.rows.stored import load_stored

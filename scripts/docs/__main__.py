@@ -1,4 +1,4 @@
-"""Write the generated parts of docs/, where they have changed; with `site`, build the site instead."""
+"""Command that updates the generated parts of docs/; with `site`, it builds the site instead."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ app = typer.Typer(add_completion=False)
 
 @app.callback(invoke_without_command=True)
 def write(context: typer.Context) -> None:
-    """Write the generated parts of docs/, where they have changed."""
+    """Update the generated parts of docs/."""
     if not CHECKOUT:
         typer.echo("The documentation is written in a checkout; an installed package has none.", err=True)
         raise typer.Exit(1)
@@ -27,7 +27,7 @@ def write(context: typer.Context) -> None:
 
 @app.command()
 def site(out: Path = ROOT / "runs" / "site") -> None:
-    """Build the site with the API reference; every link must lead somewhere."""
+    """Build the site with the API reference; broken links are errors."""
     from selfsurf.scripts.docs.site import build
 
     try:

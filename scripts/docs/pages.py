@@ -1,4 +1,4 @@
-"""The generated pages of docs/ and their text."""
+"""Text of the generated pages of docs/."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from selfsurf.scripts.docs.rooms import diagram
 from selfsurf.scripts.docs.settings import reference
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The checkout."""
+"""Root folder of the checkout."""
 
 BEGIN, END = "<!-- {}: written by python -m selfsurf.scripts.docs -->", "<!-- end of {} -->"
-"""What stands before and after a diagram in a page."""
+"""Markers before and after a generated diagram in a page."""
 
 
 def pages() -> dict[Path, str]:
-    """Return what each generated page should say."""
+    """Return the up-to-date text of each generated page."""
     docs = ROOT / "docs"
     return {
         docs / "reference" / "settings.md": reference(),
@@ -26,7 +26,7 @@ def pages() -> dict[Path, str]:
 
 
 def _drawn(page: Path, name: str, drawing: str) -> str:
-    """Return a page with a Mermaid diagram at its place."""
+    """Return a page with a Mermaid diagram between its markers."""
     begin, end = BEGIN.format(name), END.format(name)
     before, _, rest = page.read_text(encoding="utf8").partition(begin)
     return f"{before}{begin}\n\n```mermaid\n{drawing}```\n\n{end}{rest.partition(end)[2]}"

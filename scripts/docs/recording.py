@@ -1,11 +1,11 @@
-"""Draw docs/agent.svg: an agent before and after training, on a page whose seed it was not trained on.
+"""Generator of docs/agent.svg, a recording of an agent on an unseen seed before and after training.
 
-It is made of two episodes, the second one's adapter from `scripts/demo.sh`:
+Its input is two episodes, the second one with the adapter from `scripts/demo.sh`:
 
     selfsurf run --task MiniWoB/click-option-v0 --seed 2000001 --max-steps 3 --set guards=false --name before
     (and once more with --adapter and --name after)
 
-A frame shows the page with marks, the outline that the agent reads, and what it does.
+A frame shows the page with marks, the outline that the agent reads, and the agent's action.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from selfsurf.browser_env.record.episode import Episode, EpisodeError
 from selfsurf.scripts.docs.pages import ROOT
 
 SECONDS = 2.2
-"""That a frame is shown."""
+"""Seconds that a frame is shown."""
 
 SIZE, PAGE = (820, 440), (160, 210)
-"""Of the recording, and of what is shown of the screenshot, which is enlarged twice."""
+"""Sizes in pixels of the recording, and of the screenshot's visible part before doubling."""
 
 Frame: TypeAlias = tuple[Any, list[tuple[str, str]]]
-"""A picture, and lines of text with their colours."""
+"""Picture of a frame, with its lines of text and their colours."""
 
 
 def read(title: str, folder: Path) -> Iterator[Frame]:
-    """Yield a frame for each step of an episode on disk, and one for its end."""
+    """Yield a frame for each step of a recorded episode, and one for its end."""
     episode = Episode(folder)
     top = [(title, "#ffffff"), (f"goal: {episode.meta['goal']}", "#8fd0ff")]
     for step in episode.steps():
@@ -79,7 +79,7 @@ def draw(frames: list[Frame]) -> str:
 
 
 def main(before: Path = Path("runs/before"), after: Path = Path("runs/after")) -> None:
-    """Write the recording of two episodes: one before training, one after it."""
+    """Draw the recording from two episodes: one before training, one after it."""
     try:
         frames = [*read("SmolLM2-135M, before training", before), *read("after 28 steps of selfsurf train", after)]
     except EpisodeError as error:

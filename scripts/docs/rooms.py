@@ -1,4 +1,4 @@
-"""A map of the rooms, the folders at the root: what is in each, and which imports which. Reads files, imports none."""
+"""Map of the rooms (the folders at the root), with their subfolders and the imports between them. Imports no room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROOMS = ("browser_env", "tasks", "envs_registry", "agents", "sdft", "scripts")
 
 
 def diagram(root: Path) -> str:
-    """Return the map as a Mermaid graph: a box for a room with its folders, an arrow to each room that it imports."""
+    """Return the map as a Mermaid graph: a box for each room with its folders, and an arrow to each room it imports."""
     lines = ["graph TD"]
     for room in ROOMS:
         folders = sorted(path.parent.name for path in (root / room).glob("*/__init__.py"))
@@ -20,7 +20,7 @@ def diagram(root: Path) -> str:
 
 
 def _imports(root: Path, room: str) -> set[str]:
-    """The rooms that a room imports, anywhere in its files."""
+    """Return the rooms that a room imports in any of its files."""
     found = set()
     for path in (root / room).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):

@@ -1,4 +1,4 @@
-"""The reference of the training settings, from the docstrings under their fields."""
+"""Reference page of the training settings, generated from the docstrings of their fields."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ changes a setting, `TrainSettings(name=value)` does in code; what decided the de
 
 
 def reference() -> str:
-    """Return the page."""
+    """Return the reference page as Markdown."""
     rows = (f"| `{name}` | `{default}` | {what} |\n" for name, default, what in _rows(TrainSettings, ""))
     return OPENING + "".join(rows)
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
-    """Name, default and meaning of each setting; those of a model within the model by their full names."""
+    """Yield name, default and description of each setting; nested settings have full names such as `group.name`."""
     for name, field in model.model_fields.items():
         if prefix == "" and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from _rows(field.annotation, f"{name}.")

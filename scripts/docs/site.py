@@ -1,6 +1,6 @@
-"""The site: docs/, the pages at the root, and, made from docstrings, the public names and a page a package of modules.
+"""Documentation site: docs/, the pages at the root, and pages for public names and packages from their docstrings.
 
-mkdocs loads this module as a hook (`.mkdocs.yml`), which adds the pages that are no files of docs/.
+mkdocs loads this module as a hook (`.mkdocs.yml`), which adds the generated pages.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ PUBLIC = (
     "selfsurf.sdft.rollouts",
     "selfsurf.sdft.measure.evaluate",
 )
-"""The modules that other people's code imports from."""
+"""Modules whose names other projects may import."""
 
 _AT_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
 
 
 def public_names(module: str) -> list[str]:
-    """Return a module's `__all__`, or else the public classes and functions that it defines."""
+    """Return a module's `__all__`, or else the public classes and functions defined in it."""
     found = importlib.import_module(module)
     own = (name for name, value in vars(found).items() if getattr(value, "__module__", "") == module)
     return sorted(getattr(found, "__all__", None) or (name for name in own if not name.startswith("_")))
 
 
 def site_pages() -> dict[str, str]:
-    """Return the pages of the site that docs/ does not have, by their paths in it."""
+    """Return the generated pages of the site, by path."""
     found = {}
     for name, path in _AT_ROOT.items():
         text = (ROOT / name).read_text(encoding="utf8")
@@ -56,7 +56,7 @@ def site_pages() -> dict[str, str]:
 
 
 def module_pages() -> dict[str, str]:
-    """Return a page for every package, by its path in the site: what each of its modules is for. Imports none."""
+    """Return a page for every package, by path, with the docstrings of its modules, which aren't imported."""
     found, rows = {}, []
     for file in sorted(file for room in ROOMS for file in (ROOT / room).rglob("__init__.py")):
         folder = file.parent
@@ -74,7 +74,7 @@ def module_pages() -> dict[str, str]:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages to those that mkdocs has found."""
+    """Add the generated pages to the files that mkdocs found."""
     from mkdocs.structure.files import File
 
     for path, text in site_pages().items():
@@ -86,7 +86,7 @@ def build(out: Path) -> None:
     """Build the site into a folder.
 
     Raises:
-        mkdocs.exceptions.Abort: a link leads nowhere, or a name has no docstring to be found.
+        mkdocs.exceptions.Abort: A link is broken, or a public name has no docstring.
     """
     from mkdocs.commands.build import build as build_site
     from mkdocs.config import load_config

@@ -1,1 +1,1 @@
-"""Measures the environment: the raw work in a step, and ours and the peers' beside it."""
+"""Measurements of the environment against the raw limit and peers."""

@@ -1,7 +1,7 @@
-"""Who is timed in `selfsurf bench env`: the raw limit, ours, and the peers.
+"""Contenders of `selfsurf bench env`: the raw limit, selfsurf, and the peers.
 
-A contender does the work of a round, by the round's number, and returns how long each piece took: seconds, by the
-work's name.
+A contender takes the number of a round, does the round's work, and returns the seconds of each repetition by the name
+of the work.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from selfsurf.scripts.peers import Peer, PeerError, open_peer
 from selfsurf.scripts.report.turns import OURS
 
 STEPS, RESETS, LOOKS = 10, 5, 5
-"""A round of the quick contenders."""
+"""Numbers of steps, resets and observations of the fast contenders in a round."""
 
 PEER_STEPS, PEER_RESETS, PEER_LOOKS = 3, 1, 1
-"""A round of the slow ones."""
+"""Numbers of steps, resets and observations of the slow contenders in a round."""
 
 BOXES = 5
-"""Elements that are clicked in turn."""
+"""Number of elements that are clicked in turn."""
 
 ROLE = "checkbox"
 
@@ -34,16 +34,16 @@ EXPERTS = (
     "click-option", "enter-text", "choose-list", "drag-box", "use-slider", "scroll-text-2", "click-menu", "terminal",
     "email-inbox",
 )  # fmt: skip
-"""Tasks whose experts take all kinds of actions that MiniWoB++ needs."""
+"""Tasks whose experts together take every kind of action that MiniWoB++ needs."""
 
 VIEWPORT = (1280, 720)
-"""Of the documentation's pages; what both peers have."""
+"""Viewport for the documentation's pages, the same as both peers'."""
 
 Contender: TypeAlias = Callable[[int], dict[str, list[float]]]
 
 
 class OursOnTask:
-    """Our environment on a MiniWoB++ task: resets and steps."""
+    """Selfsurf's environment on a MiniWoB++ task: resets and steps."""
 
     def __init__(self, task: str, stack: ExitStack) -> None:
         self._env, self._blind = (
@@ -53,15 +53,15 @@ class OursOnTask:
             for screenshot in (True, False)
         )
         self.boxes: list[Any] = []
-        """Boxes of the elements that the last round clicked."""
+        """Bounding boxes of the elements clicked in the last round."""
         self.phases: dict[str, list[float]] = {}
-        """Milliseconds of the parts of a step with a screenshot."""
+        """Milliseconds of each phase of the steps with a screenshot."""
 
     def __call__(self, number: int) -> dict[str, list[float]]:
-        """Reset and step."""
+        """Time resets and steps."""
         resets: list[float] = []
         if number == 0:
-            self._env.reset(seed=0)  # the first one pays for the browser's start
+            self._env.reset(seed=0)  # the first reset includes the browser's start
         for index in range(RESETS):
             start = time.perf_counter()
             observation, _ = self._env.reset(seed=1000 + number * RESETS + index)
@@ -90,7 +90,7 @@ class OursOnTask:
 
 
 class Kinds:
-    """Our environment on tasks whose experts need each kind of action: steps by kind, without screenshots."""
+    """Selfsurf's environment on tasks whose experts need each kind of action: steps by kind, without screenshots."""
 
     def __init__(self, stack: ExitStack, **options: Any) -> None:
         self._envs = [
@@ -99,7 +99,7 @@ class Kinds:
         ]
 
     def __call__(self, number: int) -> dict[str, list[float]]:
-        """Let the experts play an episode each."""
+        """Let the expert of each task play an episode."""
         times: dict[str, list[float]] = {}
         for env in self._envs:
             env.reset(seed=1000 + number)
@@ -114,12 +114,15 @@ class Kinds:
 
 
 def clickable(elements: Any) -> list[Any]:
-    """The elements of an observation that are clicked in turn."""
+    """Return the elements of an observation that are clicked in turn."""
     return [element for element in elements if element["role"] == ROLE and element["in_viewport"]][:BOXES]
 
 
 def raw_on_task(base_url: str, task: str, ours: OursOnTask, stack: ExitStack, *, held: bool = False) -> Contender:
-    """The raw work of a MiniWoB++ task: resets, and clicks where ours clicked; `held` as for `RawPage.open`."""
+    """Return a contender with the raw work of a MiniWoB++ task: resets, and clicks at the positions of `ours`.
+
+    `held` is an option of `RawPage.open`.
+    """
     raw = runtime().run(RawMiniWob.open(base_url, task, held=held))
     stack.callback(lambda: runtime().run(raw.raw.close(), timeout=30))
 
@@ -139,14 +142,14 @@ def raw_on_task(base_url: str, task: str, ours: OursOnTask, stack: ExitStack, *,
 
 
 def browsergym_on_task(base_url: str, task: str, peers: Peers, *, delay: bool) -> Contender:
-    """BrowserGym on a MiniWoB++ task, with its default delay or with none."""
+    """Return a contender for BrowserGym on a MiniWoB++ task, with its default delay or without."""
     return lambda number: peers.get("browsergym").miniwob(
         base_url, task, role=ROLE, seed=1000 + number, resets=PEER_RESETS, steps=PEER_STEPS, delay=delay
     )
 
 
 class Peers:
-    """The peers that have been opened so far, each one once."""
+    """Cache of the opened peers."""
 
     def __init__(self) -> None:
         self._open: dict[str, Peer | PeerError] = {}
@@ -155,7 +158,7 @@ class Peers:
         """Return a peer, opened on first use.
 
         Raises:
-            PeerError: it can't be installed, which is not tried twice.
+            PeerError: The peer can't be installed; another call doesn't try again.
         """
         if name not in self._open:
             try:
@@ -168,14 +171,14 @@ class Peers:
         return found
 
     def close(self) -> None:
-        """Close them all."""
+        """Close all opened peers."""
         for peer in self._open.values():
             if isinstance(peer, Peer):
                 peer.close()
 
 
 class Looks:
-    """Observations of pages: work -> address."""
+    """Timed observations of pages, whose addresses are given by the name of the work."""
 
     def __init__(self, pages: dict[str, str], stack: ExitStack) -> None:
         self._pages = pages
@@ -183,12 +186,12 @@ class Looks:
         self._envs: dict[str, Any] = {}
         self._raw: dict[str, RawPage] = {}
         self.characters: dict[str, dict[str, int]] = {}
-        """Size of the text for the model, by work and contender."""
+        """Number of characters of the text for the model, by work and contender."""
         self.missing: dict[tuple[str, str], set[str]] = {}
         """Parts that a peer gave up on, by contender and work."""
 
     def ours(self, number: int) -> dict[str, list[float]]:
-        """Observe every page: from the end of an action that does nothing to the finished observation."""
+        """Time observations of every page, from the end of an action without effect to the finished observation."""
         times: dict[str, list[float]] = {}
         for work, url in self._pages.items():
             if work not in self._envs:
@@ -201,13 +204,13 @@ class Looks:
                 observation, _, terminated, truncated, info = self._envs[work].step({"action": "wait", "ms": 0})
                 if terminated or truncated:
                     raise RuntimeError(f"The observation failed: {info['outcome_detail']}")
-                # Both: what settling does at the same time as the observation is no less part of it.
+                # Settling counts as well, because part of the observation happens during it.
                 times[work].append((info["timing"]["settle"] + info["timing"]["observe"]) / 1000)
             self.characters.setdefault(work, {})[OURS] = len(observation["dom"])
         return times
 
     def raw(self, number: int) -> dict[str, list[float]]:
-        """Do the raw work of observing every page: pass and screenshot."""
+        """Time the raw work of observing every page: in-page pass and screenshot."""
         times = {}
         for work, url in self._pages.items():
             if work not in self._raw:
@@ -224,7 +227,7 @@ class Looks:
         return raw
 
     def of_peer(self, name: str, work: str, peers: Peers) -> Contender:
-        """A peer's observation of one of the pages."""
+        """Return a contender for a peer's observation of one of the pages."""
 
         def round(number: int) -> dict[str, list[float]]:
             seen = peers.get(name.lower()).observe(self._pages[work], PEER_LOOKS)

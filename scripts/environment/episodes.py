@@ -1,4 +1,4 @@
-"""Times whole episodes a minute, beside BrowserGym on the same tasks, in one run."""
+"""Measurement of whole episodes per minute, compared with BrowserGym on the same tasks."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from selfsurf.scripts.terminal.console import progress
 from selfsurf.tasks.miniwob.task import html_root
 
 TASKS = ("click-test", "click-button", "click-option", "enter-text", "login-user")
-"""What the script of BrowserGym's side can solve (`scripts.peers.browsergym_side.SOLVED`)."""
+"""Tasks that BrowserGym's script can solve (`scripts.peers.browsergym_side.SOLVED`)."""
 
 TARGET = 20.0
-"""How often our episodes shall fit into BrowserGym's time."""
+"""Minimum ratio of BrowserGym's time per episode to selfsurf's."""
 
 PEER_SEEDS = 2
-"""Episodes of each task that BrowserGym runs in a round."""
+"""Episodes of each task that BrowserGym plays in a round."""
 
 
 def measure(rounds: int, seeds: int, workers: int, *, peers: bool) -> dict[str, Any]:
-    """Run the tasks by the oracle, with the suite's runner and, if wanted, in BrowserGym by the same actions.
+    """Play the tasks by the oracle with the suite's runner, and optionally by the same actions in BrowserGym.
 
-    Ours is timed from when the worker is ready to its last record, with browser, contexts and logs; BrowserGym's from
-    the making of each environment to its end. Python's own start counts on neither side.
+    Selfsurf is timed from the moment the worker is ready to its last record, including browser, contexts and logs;
+    BrowserGym is timed from the creation of each environment to its end. Python's startup is excluded on both sides.
 
     Args:
-        rounds: how often they take turns.
-        seeds: episodes of each task in a round of ours.
-        workers: episodes at the same time; beside this, ours is timed with one, as BrowserGym's are.
-        peers: BrowserGym, too; it is installed first if need be.
+        rounds: Number of rounds, in which the contenders take turns.
+        seeds: Episodes of each task per round of selfsurf.
+        workers: Concurrent episodes; selfsurf is also timed with one at a time, as BrowserGym is.
+        peers: Whether to measure BrowserGym, too; it is installed if necessary.
 
     Returns:
-        `work`: seconds an episode and ratios (`Work.summary`); `per_minute`: episodes; `errors`.
+        `work`: seconds per episode and ratios (`Work.summary`); `per_minute`: episodes; `errors`.
     """
     ours, alone = f"{OURS}, {workers} at a time", OURS
     work = Work("episode", {"BrowserGym": TARGET})
@@ -68,7 +68,7 @@ def measure(rounds: int, seeds: int, workers: int, *, peers: bool) -> dict[str, 
 
 
 def _run(seeds: int, slots: int, number: int) -> float:
-    """Return the seconds an episode of ours takes."""
+    """Return the seconds per episode in selfsurf."""
     suite = load_suite("miniwob").only(ids=TASKS)
     numbers = tuple(range(number * seeds, (number + 1) * seeds))
     ended: list[tuple[float, str]] = []
@@ -87,7 +87,7 @@ def _run(seeds: int, slots: int, number: int) -> float:
 
 
 def _peer(opened: Peers, base_url: str, number: int, *, delay: bool) -> float:
-    """Return the seconds an episode of BrowserGym's takes."""
+    """Return the seconds per episode in BrowserGym."""
     elapsed, solved = 0.0, 0
     seeds = list(range(number * PEER_SEEDS, (number + 1) * PEER_SEEDS))
     for task in TASKS:

@@ -1,4 +1,4 @@
-"""Serves a folder over HTTP on this machine alone, for browsers that can't be given pages otherwise."""
+"""HTTP server for local folders on loopback, for browsers that can't load the pages otherwise."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from urllib.parse import unquote, urlsplit
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files without logging."""
+    """Request handler that serves files without logging."""
 
     def copyfile(self, source: Any, outputfile: Any) -> None:
-        """Send a file; the browser may have gone on to another page meanwhile."""
+        """Send a file, ignoring connections that the browser has closed."""
         with contextlib.suppress(ConnectionError):
             super().copyfile(source, outputfile)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep requests off the screen."""
+        """Log nothing."""
 
 
 class _Mounts(QuietHandler):
-    """Serves folders under prefixes: `/uikit/tests/form.html` is `tests/form.html` of the folder `uikit`."""
+    """Request handler that serves folders under prefixes: `/uikit/tests/form.html` is `tests/form.html` of `uikit`."""
 
     protocol_version = "HTTP/1.1"
 
@@ -43,7 +43,7 @@ class _Mounts(QuietHandler):
 
 @contextmanager
 def serving(folder: Path | Mapping[str, Path]) -> Iterator[str]:
-    """Serve a folder, or several by name, for as long as the context lasts; gives the address without a final slash."""
+    """Serve a folder, or several by name, within this context; yield the address without a trailing slash."""
     if isinstance(folder, Path):
         server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder)))
     else:

@@ -1,4 +1,4 @@
-"""Measures what environments lose to another in the same process that is in trouble."""
+"""Measurement of how much a troubled environment slows down others in the same process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from selfsurf.scripts.terminal.console import progress
 SEVEN = 7
 
 TARGET = 0.8
-"""Share of their steps beside one that works which they keep."""
+"""Minimum share of their speed that the others must keep, compared with a working neighbour."""
 
 LAYOUT = """<button onclick="lay()">Go</button><div id=d></div><script>function lay() {
 d.innerHTML = '<table>' + '<tr><td>some words that wrap</td><td>more</td></tr>'.repeat(60000) + '</table>'
@@ -34,26 +34,26 @@ TROUBLES = {
     "layout for seconds": LAYOUT,
     "crashes": "<button>Go</button>",
 }
-"""Pages by what comes of a click on their button; the last one's tab is crashed instead."""
+"""Pages by the trouble that a click on their button starts; the last page's tab is crashed instead."""
 
 HUNG = 3.0
-"""Seconds after which the page in trouble counts as hung."""
+"""Seconds until the troubled page counts as hung."""
 
 BEGUN = 1.5
-"""Seconds for the trouble to have begun before anything is counted."""
+"""Seconds from the start of the trouble until the measurement begins."""
 
 
 def measure(task: str, *, rounds: int, seconds: float) -> dict[str, Any]:
-    """Measure seven environments, each stepped by a thread, beside an eighth: at rest, at work, in trouble.
+    """Measure seven environments, each stepped by a thread, beside an eighth: idle, working, or in trouble.
 
     Args:
-        task: a MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
-        rounds: how often all cases take turns.
-        seconds: how long each is measured in a round.
+        task: A MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
+        rounds: Number of rounds, in which the cases take turns.
+        seconds: Duration of each case in a round.
 
     Returns:
-        `steps`: a second, of the seven together, by what the eighth does; `kept`: the share of those beside one that
-        works, with its `target`.
+        `steps`: steps per second of the seven together, by the eighth's case; `kept`: the share relative to a working
+        eighth, with its `target`.
     """
     cases = ["rests", "works", *TROUBLES]
     speeds: dict[str, list[float]] = {case: [] for case in cases}
@@ -92,7 +92,7 @@ class _Worker:
 
 
 def _speed(workers: list[_Worker], seconds: float) -> float:
-    """Return their steps a second, all together."""
+    """Return the steps per second of all workers together."""
 
     def work(worker: _Worker) -> None:
         while time.perf_counter() < end:
@@ -107,7 +107,7 @@ def _speed(workers: list[_Worker], seconds: float) -> float:
 
 @contextmanager
 def _eighth(task: str, case: str) -> Iterator[None]:
-    """Keep an eighth environment at it."""
+    """Keep the eighth environment in the given state within this context."""
     over = threading.Event()
 
     def work() -> None:
@@ -149,6 +149,7 @@ def _crash(env: BrowserEnv) -> None:
     async def crash() -> None:
         said = asyncio.ensure_future(session.active.protocol.send("Page.crash"))
         await asyncio.wait({said}, timeout=1)
-        said.cancel() if not said.done() else said.exception()  # that the target crashed, unless it never answers
+        # consumes the expected error, or cancels a call without a response
+        said.cancel() if not said.done() else said.exception()
 
     runtime().run(crash())

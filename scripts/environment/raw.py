@@ -1,8 +1,8 @@
-"""The raw limit: the least work that a step, a reset or an observation takes, on the same connection and browser.
+"""Raw limit: the minimal work for a step, reset or observation over the same connection and browser.
 
-A mouse click, one in-page pass, one screenshot, awaited one after the other; in a browser that leaves a page's time to
-us a click, one frame with its picture, one pass. It has a context of its own and takes nothing from the environment but
-the source of the pass: no session, no settling, no unpacking, no decoding.
+It consists of a mouse click, one in-page pass and one screenshot, awaited one after the other; in a browser whose page
+time is controlled from outside, of a click, one frame with its picture and one pass. It uses a context of its own and
+nothing of the environment except the source of the pass: no session, settling, unpacking or decoding.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from selfsurf.browser_env.session.tab import protocol_of
 from selfsurf.tasks.miniwob import MiniWobTask
 
 PASS = {"firstId": 1, "stamp": False, "origin": None, "screen": None, "reach": 2.0, "limits": asdict(Limits())}
-"""What the environment asks its pass for when nothing else is set."""
+"""Arguments of the in-page pass in a default environment."""
 
 
 class RawPage:
-    """A page in a context of its own. Its coroutines run on the runtime's loop; get it with `RawPage.open`."""
+    """A page in a context of its own, created by `RawPage.open`. Its coroutines run on the runtime's loop."""
 
     def __init__(self, context: Any, page: Any, protocol: Any) -> None:
         self.page = page
@@ -40,8 +40,8 @@ class RawPage:
         """Open a blank page.
 
         Args:
-            viewport: its size.
-            held: leave its time and frames to us, if that can be had.
+            viewport: Width and height in CSS pixels.
+            held: Whether to control the page's time and frames, if the browser can do that.
         """
         browser = await runtime().browser(BrowserSpec(holds_time="if it can" if held else "no"))
         context = await browser.new_context(viewport={"width": viewport[0], "height": viewport[1]})
@@ -52,7 +52,7 @@ class RawPage:
         return cls(context, page, protocol)
 
     async def install(self) -> None:
-        """Inject the in-page script into the current document; every new document needs it again."""
+        """Inject the in-page script into the current document; every new document needs another injection."""
         tree = await self._protocol.send("Page.getFrameTree")
         world = await self._protocol.send(
             "Page.createIsolatedWorld", {"frameId": tree["frameTree"]["frame"]["id"], "worldName": "raw"}
@@ -66,7 +66,7 @@ class RawPage:
         """Run the in-page pass once and return its JSON.
 
         Raises:
-            RuntimeError: the script threw, or gave something else.
+            RuntimeError: The script threw, or returned no text.
         """
         answer = await self._protocol.send(
             "Runtime.callFunctionOn",
@@ -90,7 +90,7 @@ class RawPage:
         return base64.b64decode(answer["data"])
 
     async def press(self, x: float, y: float) -> None:
-        """Move the mouse to a point, press and release it."""
+        """Move the mouse to a point and click."""
         held = {"x": x, "y": y, "button": "left", "clickCount": 1}
         events = (
             {"type": "mouseMoved", "x": x, "y": y},
@@ -100,7 +100,7 @@ class RawPage:
         await asyncio.gather(*(self._protocol.send("Input.dispatchMouseEvent", event) for event in events))
 
     async def look(self, *, screenshot: bool = True) -> None:
-        """Pass, then screenshot; where the frames are ours, a frame comes first."""
+        """Run the pass, then take the screenshot; a frame is rendered first if frames are controlled."""
         if self._time is None:
             await self.seen()
         if screenshot:
@@ -111,12 +111,12 @@ class RawPage:
             await self.seen()
 
     async def close(self) -> None:
-        """Close the context."""
+        """Close the browser context."""
         await self._context.close()
 
 
 class RawMiniWob:
-    """A MiniWoB++ task on a raw page, started and restarted in the page. Get it with `RawMiniWob.open`."""
+    """A MiniWoB++ task on a raw page, created by `RawMiniWob.open`."""
 
     def __init__(self, raw: RawPage, task: MiniWobTask) -> None:
         self.raw = raw
@@ -124,7 +124,10 @@ class RawMiniWob:
 
     @classmethod
     async def open(cls, base_url: str, name: str, *, held: bool = False) -> RawMiniWob:
-        """Load a task's page from `base_url` (with a slash at the end) and start an episode; `held` as for a page."""
+        """Load a task's page below `base_url` (with a trailing slash) and start an episode.
+
+        `held` is an option of `RawPage.open`.
+        """
         task = MiniWobTask(name)
         task.start_url = f"{base_url}{name}.html"
         self = cls(await RawPage.open(task.viewport, held=held), task)
@@ -137,12 +140,12 @@ class RawMiniWob:
         await self._task.setup(self.raw.page, np.random.default_rng(seed))
 
     async def reset(self, seed: int) -> None:
-        """Start an episode, and look."""
+        """Start an episode, and observe the page."""
         await self.restart(seed)
         await self.raw.look()
 
     async def click(self, box: tuple[float, float, float, float], *, screenshot: bool = True) -> None:
-        """Click into the middle of a box (x, y, width, height), and look."""
+        """Click the centre of a box (x, y, width, height), and observe the page."""
         x, y, width, height = box
         await self.raw.press(x + width / 2, y + height / 2)
         await self.raw.look(screenshot=screenshot)

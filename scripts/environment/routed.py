@@ -1,4 +1,4 @@
-"""What the router adds to a step of the environment: without a log, and with every artifact of every attempt."""
+"""Measurement of the router's overhead per step: without a log, and with all artifacts of every attempt."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ PAGE = (
     "</button><output id=out>0</output><label>Name <input value=Ada></label><button disabled>Not yet</button>"
 )
 TARGET = 0.3
-"""Milliseconds that the router may add without artifacts."""
+"""Maximum overhead of the router without artifacts, in milliseconds."""
 
 _EVERY = 10
-"""Of so many rounds one has the attempts with artifacts, which take several times as long."""
+"""Interval in rounds between attempts with artifacts, which take several times as long."""
 
 
 def measure(steps: int) -> dict[str, Any]:
-    """Take steps in turn, by the bare environment and by the router.
+    """Take steps in turn with the bare environment and with the router.
 
     Args:
-        steps: of each.
+        steps: Number of steps of each.
 
     Returns:
-        Medians in milliseconds: `bare`, `routed`, and their difference `in_turn`; `added`, what a routed step takes
-        besides the environment's own step within it; `logged`, `failed_bare` and `failed`, with all artifacts;
-        `target` and `met`.
+        Medians in milliseconds: `bare`, `routed`, and their difference `in_turn`; `added`, the time of a routed step
+        outside the environment's own step; `logged`, `failed_bare` and `failed`, with all artifacts; `target` and
+        `met`.
     """
     return asyncio.run(_measure(steps))
 

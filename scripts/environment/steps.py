@@ -1,6 +1,6 @@
-"""Times steps, resets and observations beside their raw limit and, if wanted, beside the peers.
+"""Measurement of steps, resets and observations against their raw limit and, optionally, peers.
 
-All take turns, round by round, so that a busy machine slows every one of them. What is compared is the ratio.
+The contenders take turns, round by round, so that a busy machine slows down all of them. The ratios are compared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from selfsurf.tasks.miniwob.task import html_root
 REAL_CLOCK = "with the real clock"
 
 LOOKED_AT = {"observation, functions": "library/functions.html", "observation, genindex": "genindex-all.html"}
-"""Work -> page of the Python documentation: one of 290 KB, one of 1.7 MB."""
+"""Observed pages of the Python documentation, of 290 KB and 1.7 MB, by the name of the work."""
 
 TARGETS: dict[str, dict[str, float]] = {
     "step": {RAW: 2, RAW_HELD: 1.5, "BrowserGym": 80, "BrowserGym, no delay": 30},
@@ -44,15 +44,16 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
     """Time steps and resets of a task, steps by kind of action, and observations of the Python documentation.
 
     Args:
-        task: name of a MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
-        rounds: how often the contenders take turns.
-        peers: BrowserGym and browser-use, too; they are installed first if need be.
-        docs: folder of the Python documentation; None: it is looked for, and fetched if need be.
+        task: Name of a MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
+        rounds: Number of rounds, in which the contenders take turns.
+        peers: Whether to measure BrowserGym and browser-use, too; they are installed if necessary.
+        docs: Folder of the Python documentation; None to find or download it.
 
     Returns:
-        `works`: for each its medians in milliseconds and ratios (`Work.summary`); `phases` of our step in
-        milliseconds; `characters` of the text that each contender gives its model, by work; `notes`: what to know
-        about a figure; `errors`: what could not be measured, and why.
+        `works`: medians in milliseconds and ratios of each (`Work.summary`); `phases` of selfsurf's step in
+        milliseconds;
+        `characters` of the text that each contender gives its model, by work; `notes` on single figures; `errors`: the
+        parts that could not be measured, with reasons.
     """
     works = {name: Work(name, targets) for name, targets in TARGETS.items()}
     errors: dict[str, str] = {}
@@ -95,10 +96,10 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
 
 
 def python_docs(folder: Path | None) -> Path:
-    """Return the folder of the Python documentation; without one given, Debian's package is fetched into the cache.
+    """Return the folder of the Python documentation, by default that of Debian's package in the cache.
 
     Raises:
-        EnvError: it is not the documentation, or it can't be fetched.
+        EnvError: The folder is not the documentation, or the package can't be downloaded.
     """
     from selfsurf.scripts.machine.install import Unavailable
     from selfsurf.scripts.observation.pages.table import SOURCES
@@ -115,7 +116,7 @@ def python_docs(folder: Path | None) -> Path:
 def _round(
     number: int, contenders: list[tuple[str, Contender]], works: dict[str, Work], errors: dict[str, str]
 ) -> None:
-    """Let every contender do a round; a peer that fails is left out from then on."""
+    """Let every contender work for a round; a peer that fails is excluded from later rounds."""
     for name, contender in list(contenders):
         try:
             times = contender(number)

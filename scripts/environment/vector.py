@@ -1,4 +1,4 @@
-"""Measures steps per second and memory against the number of environments in one process."""
+"""Measurement of steps per second and memory by the number of environments in one process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from selfsurf.scripts.terminal.console import progress
 TARGETS = {"vector(8) / single": 1.7, "vector(8) / bare loop": 0.6, "MB per added environment": 30.0}
 
 COMPARED = 8
-"""Environments at which the targets are set."""
+"""Number of environments at which the targets apply."""
 
 POINT_SECONDS = 120.0
-"""Time limit of a point, to which this is added for every environment in it:"""
+"""Base time limit of a point in seconds; `ENV_SECONDS` is added for each environment."""
 
 ENV_SECONDS = 5.0
 
@@ -25,11 +25,11 @@ def measure(task: str, counts: list[int], *, modes: list[bool], rounds: int, sec
     """Measure every number of environments, each in a process of its own.
 
     Args:
-        task: a MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
-        counts: numbers of environments.
-        modes: with screenshots (True), without, or one after the other.
-        rounds: how often vector, bare loop and single environment take turns at each.
-        seconds: how long each of them works in a round.
+        task: A MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
+        counts: Numbers of environments.
+        modes: Screenshot modes to measure: True with screenshots, False without.
+        rounds: Number of rounds, in which vector, bare loop and single environment take turns.
+        seconds: Duration of each of them in a round.
 
     Returns:
         `points` (`scripts.environment.vector_point.main`), `ratios` by mode with their targets, `errors`.
@@ -50,7 +50,7 @@ def measure(task: str, counts: list[int], *, modes: list[bool], rounds: int, sec
 
 
 class PointError(Exception):
-    """A point could not be measured; the message says why."""
+    """A point that could not be measured; the message gives the reason."""
 
 
 def _point(request: dict[str, Any], timeout: float) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _point(request: dict[str, Any], timeout: float) -> dict[str, Any]:
 
 
 def _ratios(points: list[dict[str, Any]]) -> dict[str, float | None]:
-    """Return the figures that have targets; None for those that these points don't give."""
+    """Return the figures that have targets; None if the points are insufficient."""
     at = next((point for point in points if point["envs"] == COMPARED), None)
     known = sorted((point["envs"], point["memory"]) for point in points if point["memory"] is not None)
     (first, little), (last, much) = (known[0], known[-1]) if known else ((0, 0.0), (0, 0.0))
@@ -84,5 +84,5 @@ def _ratios(points: list[dict[str, Any]]) -> dict[str, float | None]:
 
 
 def mode_name(screenshot: bool) -> str:
-    """Name measurements with or without screenshots."""
+    """Return the name of a screenshot mode."""
     return "with screenshots" if screenshot else "without screenshots"

@@ -1,8 +1,8 @@
-"""One point of `selfsurf bench vector`: N environments in this process, beside the bare loop and a single one.
+"""One point of `selfsurf bench vector`: N environments in one process, against a bare loop and a single one.
 
 `python -m selfsurf.scripts.environment.vector_point '{"task": ..., "count": N, "screenshot": true, "rounds": 3,
-"seconds": 1.0}'` prints one JSON object. It has a process of its own, so that neither memory nor a crash is carried
-on to the next.
+"seconds": 1.0}'` prints one JSON object. Each point has a process of its own, so that neither memory nor a crash
+affects the next one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from selfsurf.scripts.machine.processes import cpu_seconds, memory
 from selfsurf.tasks.miniwob.task import html_root
 
 Boxes = list[list[Any]]
-"""For each environment the elements that are clicked."""
+"""Bounding boxes of the elements to click, for each environment."""
 
 DECODES = 20
 
@@ -38,18 +38,19 @@ T = TypeVar("T")
 
 
 def main(task: str, count: int, screenshot: bool, rounds: int, seconds: float) -> dict[str, Any]:
-    """Measure.
+    """Measure one number of environments.
 
     Args:
-        task: a MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
-        count: environments.
-        screenshot: with screenshots in the observations.
-        rounds: how often vector, bare loop and single environment take turns.
-        seconds: how long each of them works in a round, about.
+        task: A MiniWoB++ task whose first checkboxes can be clicked without ending the episode.
+        count: Number of environments.
+        screenshot: Whether observations have screenshots.
+        rounds: Number of rounds, in which vector, bare loop and single environment take turns.
+        seconds: Approximate duration of each of them in a round.
 
     Returns:
-        Steps per second (`vector`, `loop`, `single`, medians of the rounds, and their `rounds`); `memory` in MB of
-        2^20 bytes and `cpu` in milliseconds a step, by process, None where not known; `phases` in milliseconds a step.
+        Steps per second (`vector`, `loop`, `single`, medians of the rounds, and their `rounds`); `memory` in MiB and
+        `cpu`
+        in milliseconds per step, by process, None if unknown; `phases` in milliseconds per step.
     """
     with ExitStack() as stack:
         base_url = f"{stack.enter_context(serving(html_root()))}/miniwob/"
@@ -91,7 +92,7 @@ def main(task: str, count: int, screenshot: bool, rounds: int, seconds: float) -
 
 
 class Vector:
-    """The native vector environment at work."""
+    """The native vector environment as a contender."""
 
     def __init__(self, envs: Any) -> None:
         self._envs = envs
@@ -100,10 +101,10 @@ class Vector:
         self.boxes: Boxes = [[e["bbox"] for e in clickable(elements)] for elements in observation["elements"]]
         self._turn = 0
         self.phases: dict[str, list[float]] = {}
-        """Milliseconds of a step in which all environments take part: their means, and what the step took in all."""
+        """Milliseconds of the phases of a batch step, averaged over the environments, and of the batch as a whole."""
 
     def steps(self, seconds: float) -> tuple[int, float]:
-        """Step for so long; return the steps of all environments together, and the time."""
+        """Step for `seconds`; return the steps of all environments together, and the elapsed seconds."""
         start, batches = time.perf_counter(), 0
         while (took := time.perf_counter() - start) < seconds:
             actions = [{"action": "click", "id": ids[self._turn % len(ids)]} for ids in self._ids]
@@ -123,7 +124,7 @@ class Vector:
 
 
 class Single:
-    """One ordinary environment at work."""
+    """A single ordinary environment as a contender."""
 
     def __init__(self, env: Any) -> None:
         self._env = env
@@ -131,7 +132,7 @@ class Single:
         self._ids = [element["id"] for element in clickable(observation["elements"])]
 
     def steps(self, seconds: float) -> tuple[int, float]:
-        """Step for so long; return the steps and the time."""
+        """Step for `seconds`; return the steps and the elapsed seconds."""
         start, done = time.perf_counter(), 0
         while (took := time.perf_counter() - start) < seconds:
             self._env.step({"action": "click", "id": self._ids[done % len(self._ids)]})
@@ -140,7 +141,7 @@ class Single:
 
 
 class Loop:
-    """The bare asyncio loop: contexts that click, pass and take screenshots without waiting for one another."""
+    """The bare asyncio loop as a contender: contexts that click, pass and take screenshots independently."""
 
     def __init__(self, base_url: str, task: str, boxes: Boxes, screenshot: bool) -> None:
         self.pages = runtime().run(_together(RawMiniWob.open(base_url, task, held=True) for _ in boxes))
@@ -148,7 +149,7 @@ class Loop:
         self._screenshot = screenshot
 
     def steps(self, seconds: float) -> tuple[int, float]:
-        """Work for so long; return the clicks of all contexts together, and the time."""
+        """Work for `seconds`; return the clicks of all contexts together, and the elapsed seconds."""
         start = time.perf_counter()
         work = zip(self.pages, self._boxes, strict=True)
         done = runtime().run(_together(self._work(page, boxes, start + seconds) for page, boxes in work))
@@ -162,7 +163,7 @@ class Loop:
         return done
 
     def close(self) -> None:
-        """Close the contexts."""
+        """Close the browser contexts."""
         runtime().run(_together(page.raw.close() for page in self.pages), timeout=120)
 
 
@@ -171,7 +172,7 @@ async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def decoding(page: RawMiniWob) -> float:
-    """Return the milliseconds that one screenshot of this size takes to become pixels in Python."""
+    """Return the milliseconds in which Python decodes one screenshot of this size."""
     png = await page.raw.screenshot()
     start = time.perf_counter()
     for _ in range(DECODES):

@@ -1,1 +1,1 @@
-"""`selfsurf bench learn`: what agents learn in several ways from the same episodes, and what they forget."""
+"""`selfsurf bench learn`: comparison of training methods on the same episodes, by learning and forgetting."""

@@ -1,4 +1,4 @@
-"""The ways to learn that are compared, by name: `sft`, or with a label and settings of its own `sdft:reverse`."""
+"""Arms of the comparison of training methods: a kind such as `sft`, or a labelled ablation such as `sdft:reverse`."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from pathlib import Path
 from typing import Any
 
 UNTRAINED = ("base", "demonstrated")
-"""The base model; the base model with the demonstration in its prompt, much as SDFT's teacher has it at the start."""
+"""Arms without training: the base model, and the base model with the demonstration in its prompt, which resembles
+SDFT's initial teacher."""
 
 OFFLINE = ("sft-offline", "sdft-offline")
-"""Adapters that learn from the same recorded episodes of the oracles."""
+"""Arms whose adapters are trained on the same recorded episodes of the oracles."""
 
 STARTED = "sft-sdft"
-"""A short SFT, from which SDFT goes on with the average of the adapter's weights as its teacher."""
+"""Arm that continues a short SFT with SDFT, taught by the average of the adapter's weights."""
 
 START = "start-of-"
-"""The stages of that SFT are named so, beside those of what goes on from it."""
+"""Prefix of the stage names of the SFT that an `sft-sdft` arm continues."""
 
 TRAINED = ("sft", "sdft", "sdft-ungated", "grpo", *OFFLINE, STARTED)
-"""Adapters on all trained tasks."""
+"""Arms whose adapters are trained on all trained tasks."""
 
 SEQUENCES = ("sequence-sft", "sequence-sdft")
-"""Adapters on the first group of tasks, then, going on from there, on the second."""
+"""Arms whose adapters are trained on the first group of tasks and then on the second."""
 
 OWN = {**dict.fromkeys(OFFLINE, "recordings"), STARTED: "start_steps"}
-"""What an arm with a label may have its own of, besides training settings: a setting of the comparison."""
+"""Comparison setting that a labelled arm may change besides training settings, by kind of arm."""
 
 KINDS = (*UNTRAINED, *TRAINED, *SEQUENCES)
 
@@ -38,60 +39,60 @@ _LABEL = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to learn."""
+    """An arm of the comparison: a training method, or the base model without training."""
 
     kind: str
     label: str = ""
-    """Of an ablation."""
+    """Label of an ablation; empty for the standard arm."""
     changes: dict[str, Any] = field(default_factory=dict)
-    """Settings of its own."""
+    """Settings that differ from the comparison's."""
 
     @property
     def name(self) -> str:
-        """As it is written on the command line."""
+        """Name of the arm on the command line."""
         return f"{self.kind}:{self.label}" if self.label else self.kind
 
     @property
     def is_sft(self) -> bool:
-        """Whether it learns from demonstrations alone."""
+        """Whether the arm is trained on demonstrations alone."""
         return self.kind in ("sft", "sft-offline", "sequence-sft")
 
     @property
     def asks_for_rate(self) -> bool:
-        """Whether the learning rate that is best for SFT has to be known."""
+        """Whether the best learning rate for SFT has to be found first."""
         return (self.is_sft and "learning_rate" not in self.changes) or self.kind == STARTED
 
     @property
     def training(self) -> dict[str, Any]:
-        """Its changes of training settings."""
+        """Changes of the arm to training settings."""
         return {name: value for name, value in self.changes.items() if name != OWN.get(self.kind)}
 
     @property
     def comparison(self) -> dict[str, Any]:
-        """Its changes of the comparison's settings (`OWN`)."""
+        """Changes of the arm to the comparison's settings (`OWN`)."""
         return {name: value for name, value in self.changes.items() if name == OWN.get(self.kind)}
 
     @property
     def folder(self) -> str:
-        """Its folder's name."""
+        """Name of the arm's folder."""
         return self.name.replace(":", "+")
 
 
 def start_of(name: str) -> str:
-    """Return the name of the SFT that a training, such as `sft-sdft/seed-0`, goes on from."""
+    """Return the name of the SFT that a training, such as `sft-sdft/seed-0`, continues."""
     arm, _, seed = name.rpartition("/")
     return f"{arm}/{START}{seed}"
 
 
 def read_arms(text: str, changes: dict[str, Any]) -> list[Arm]:
-    """Read arms from the command line.
+    """Parse arms from the command line.
 
     Args:
-        text: names with commas between.
-        changes: settings of the labelled ones.
+        text: Names separated by commas.
+        changes: Settings of the labelled arms.
 
     Raises:
-        ValueError: there is no such arm, or the changes have no arm to go to.
+        ValueError: An arm is unknown, or changes and labels don't match.
     """
     arms = []
     for name in filter(None, text.split(",")):
@@ -112,16 +113,17 @@ def read_arms(text: str, changes: dict[str, Any]) -> list[Arm]:
 
 
 def note(arm: Arm, out: Path) -> None:
-    """Write down what an arm that is trained is about, or make sure that it is the same as before.
+    """Save a trained arm's changes, or check that they equal the saved ones.
 
-    Until one of its trainings has left something to resume from, its settings may still change.
+    The changes may differ until one of the arm's trainings has left something to resume.
 
     Raises:
-        ValueError: it is another, and was begun.
+        ValueError: The arm was begun with other changes.
     """
     if arm.kind in UNTRAINED:
         return
-    from selfsurf.browser_env.record.episode import write_atomically  # here: naming the arms loads no environment
+    # imported here, so that listing the arms doesn't load the environment
+    from selfsurf.browser_env.record.episode import write_atomically
 
     folder = out / "arms" / arm.folder
     path = folder / "changes.json"

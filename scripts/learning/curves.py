@@ -1,4 +1,4 @@
-"""The curves of the demonstration and of a comparison of ways to learn, as PNG."""
+"""Plots of the demonstration and of the comparison of training methods, as PNG files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from selfsurf.scripts.report.plot import drawn
 
 WINDOW = 5
-"""Batches whose success is averaged for a line."""
+"""Number of batches averaged for a line of the success plot."""
 
 
 def draw(figures: dict[str, Any], out: Path) -> list[Path]:
-    """Draw success over steps and time, and what is forgotten against what is learned; return the files' paths."""
+    """Plot success over steps and time, and forgetting against learning; return the paths of the files."""
     return [path for path in (_learning(figures, out), _forgetting(figures, out)) if path]
 
 
 def _learning(figures: dict[str, Any], out: Path) -> Path | None:
-    """Success over steps and minutes: of the training episodes, sampled (thin), and of snapshots, greedy (points)."""
+    """Plot success over steps and minutes, of sampled training episodes (thin) and of greedy snapshots (points)."""
     arms = {name: arm for name, arm in figures["arms"].items() if any(arm["training"])}
     if not arms:
         return None
@@ -57,7 +57,7 @@ def _level(axis: Any, level: float | None, label: str, colour: str, style: str) 
 
 
 def _forgetting(figures: dict[str, Any], out: Path) -> Path | None:
-    """Rise in perplexity against success: the way there (points of snapshots) and the end (a large one a seed)."""
+    """Plot the rise of perplexity against success, of snapshots (small points) and of each final adapter (large)."""
     lines: list[tuple[list[tuple[float, float]], str, dict[str, Any]]] = []
     for number, (name, arm) in enumerate(figures["arms"].items()):
         colour = f"C{number}"
@@ -86,7 +86,7 @@ def _forgetting(figures: dict[str, Any], out: Path) -> Path | None:
 
 
 def draw_demonstration(out: Path, arms: dict[str, Any]) -> Path:
-    """Draw the demonstration's success and divergence over the training steps, and return the PNG's path."""
+    """Plot the demonstration's success and divergence over the training steps; return the PNG's path."""
     lines = (out / "training" / "metrics.jsonl").read_text(encoding="utf8").splitlines()
     rows = [row for row in map(json.loads, lines) if "episodes/success" in row]
     steps, success = [row["step"] for row in rows], [row["episodes/success"] for row in rows]
@@ -101,7 +101,8 @@ def draw_demonstration(out: Path, arms: dict[str, Any]) -> Path:
             _level(top, level, f"{arm}, greedy, unseen seeds: {{:.2f}}", f"tab:{colour}", "--")
         top.set_ylabel("success on trained tasks")
         top.set_ylim(-0.03, 1.03)
-        top.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)  # above the points, not over them
+        # above the points, so that it doesn't hide them
+        top.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
         bottom.plot(steps, [row["loss"] for row in rows], color="tab:orange")
         bottom.set_ylabel("divergence (nats a token)")
         bottom.set_xlabel("optimizer step")

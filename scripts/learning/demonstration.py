@@ -1,7 +1,7 @@
-"""A small model learns to use web pages from its own episodes, measured before and after.
+"""Demonstration that a small model learns to use web pages from its own episodes, measured before and after.
 
-Reads top to bottom: measure the base model in three ways, train, measure again, report. Every stage leaves its
-result in the output folder, so that a run that was interrupted resumes where it stopped.
+It measures the base model in three ways, trains it, measures it again, and reports. Every stage saves its result in the
+output folder, so that an interrupted run resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ UNSEEN = ("click-widget", "focus-text-2")
 
 
 class DemoSettings(BaseModel):
-    """What the demonstration measures and trains."""
+    """Settings of the demonstration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     training: TrainSettings
-    """The training run; its tasks are the trained ones."""
+    """Settings of the training run, whose tasks are the trained ones."""
     unseen_tasks: tuple[str, ...]
     """Gymnasium ids of tasks that training never sees."""
     first_seed: int = 2_000_000
-    """First evaluation seed; training uses seeds from 0 on, so none of these is ever trained on."""
+    """First evaluation seed; training seeds start at 0 and never reach it."""
     seeds: int = 40
-    """Evaluation seeds a task."""
+    """Evaluation seeds per task."""
     free_seeds: int = 8
-    """Evaluation seeds a task for free generation, whose every episode runs into the step limit."""
+    """Evaluation seeds per task for free generation, in which every episode reaches the step limit."""
     max_episode_steps: int = 3
     """Step limit of evaluation episodes, the same for every arm; no task here needs more than 2."""
     parallel: int = 8
-    """Episodes at the same time."""
+    """Number of concurrent episodes."""
 
 
 def default_settings(model: str, seed: int, seeds: int = 40, steps: int | None = None) -> DemoSettings:
-    """Return the settings of the published demonstration, with fewer evaluation seeds or other optimizer steps."""
+    """Return the settings of the published demonstration, with optional changes of evaluation seeds and steps."""
     own: dict[str, Any] = {} if steps is None else {"steps": steps}
     training = TrainSettings(model=model, tasks=tuple(map(env_id, TRAINED)), seed=seed, **own)
     return DemoSettings(
@@ -60,9 +60,9 @@ def default_settings(model: str, seed: int, seeds: int = 40, steps: int | None =
 
 
 def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
-    """Run the demonstration, or what is left of it, and return the report that is saved as `report.json`.
+    """Run or resume the demonstration, and return the report, which is saved as `report.json`.
 
-    A finished run in `out` is moved aside, as is one with other settings; a half-finished one is resumed.
+    A finished run in `out`, or one with other settings, is moved aside; an unfinished one is resumed.
     """
     quiet_libraries()
     out = prepare_folder(settings, out)
@@ -91,7 +91,7 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
             chosen = range(settings.first_seed, settings.first_seed + seeds)
             folder, adapter = out / "episodes" / arm, "adapter" if arm == "trained" else None
             meta = {"model": settings.training.model, "adapter": adapter, "tags": [arm]}
-            shutil.rmtree(folder, ignore_errors=True)  # what an interrupted start left
+            shutil.rmtree(folder, ignore_errors=True)  # left by an interrupted start
             rollouts = Rollouts(settings.parallel, max_episode_steps=settings.max_episode_steps)
             with progress(title, len(tasks) * seeds) as update, rollouts:
                 results = rollouts.run(
@@ -116,7 +116,7 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
         return summary
 
     training = stages.once("training", learn)
-    if policy.adapter is None and not hasattr(policy.model, "peft_config"):  # training was done by an earlier start
+    if policy.adapter is None and not hasattr(policy.model, "peft_config"):  # an earlier start did the training
         policy.set_adapter(out / "training" / "adapter")
     arms["trained"] = measure("trained", "Trained model")
     before, after = text["perplexity"], stages.once("perplexity_after", lambda: perplexity(policy))["perplexity"]
@@ -137,7 +137,7 @@ def run(settings: DemoSettings, out: Path) -> dict[str, Any]:
 
 
 def prepare_folder(settings: DemoSettings, out: Path) -> Path:
-    """Return `out`, ready for this run: new, or half-finished with the same settings. Nothing is ever deleted."""
+    """Prepare `out` for this run: create it, resume an unfinished run, or rename the folder of another run."""
     text = settings.model_dump_json(indent=1)
     mark = out / "settings.json"
     if out.exists() and any(out.iterdir()):

@@ -1,11 +1,11 @@
-"""The figures of a comparison, from the stages that are done, whoever did them.
+"""Figures of a comparison, computed from the finished stages of all processes.
 
-A training seed counts once all of its measurements are there; until then it is listed as unfinished.
+A training seed counts once all of its measurements exist; until then it is listed as unfinished.
 
-Success is that of every judged episode (those that the infrastructure failed are left out), averaged over tasks. Its
-95% interval takes tasks as given and draws training seeds and evaluation seeds anew (`interval_over_seeds`); how far
-training seeds differ is given, too, as the least and the greatest mean. Two arms are compared on the same episodes,
-with the task as the unit (`interval_over_tasks`, `sign_flip_over_tasks`).
+Success is averaged over tasks and counts every judged episode, which excludes infrastructure failures. Its 95% interval
+treats tasks as fixed and resamples training seeds and evaluation seeds (`interval_over_seeds`). The spread of training
+seeds is given as their lowest and highest mean. Two arms are compared on the same episodes, with the task as the unit
+(`interval_over_tasks`, `sign_flip_over_tasks`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SDFT = ("sdft", "sdft-ungated", "sdft-offline", STARTED)
 
 
 def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
-    """Return what `report.json` holds."""
+    """Return the content of `report.json`."""
     stages = Stages(out)
     begun = _arms(out)
     names = {
@@ -61,7 +61,7 @@ def figures(settings: LearnSettings, out: Path) -> dict[str, Any]:
 
 
 def _arms(out: Path) -> dict[str, tuple[int, ...]]:
-    """The arms that were begun, with their training seeds; the untrained ones have none and stand under 0."""
+    """Return the training seeds of each arm that was begun; untrained arms have the single seed 0."""
     found: dict[str, tuple[int, ...]] = {}
     for kind in KINDS:
         for folder in sorted((out / "stages").glob(f"{kind}*")):
@@ -77,7 +77,7 @@ def _seeds(folder: Path) -> tuple[int, ...]:
 
 
 def _is_measured(settings: LearnSettings, stages: Stages, name: str, seed: int) -> bool:
-    """Whether a training seed can count: success in all tasks and retention (but of the demonstrated) are known."""
+    """Whether a training seed is fully measured: success in all tasks and, except for `demonstrated`, retention."""
     wanted = [f"test/{short(task)}" for task in settings.tasks]
     if name != "demonstrated":
         wanted += ["perplexity", "questions"]
@@ -89,7 +89,7 @@ def _at(name: str, seed: int) -> str:
 
 
 def _episodes(stages: Stages, at: str, tasks: Sequence[str], seed: int = 0, which: str = "test") -> Episodes:
-    """The judged episodes of one training seed's stages."""
+    """Return the judged episodes of a training seed's stages."""
     results = {task: stages.done(f"{at}/{which}/{short(task)}") or {"episodes": []} for task in tasks}
     return {
         task: {(seed, one["seed"]): one["solved"] for one in result["episodes"] if one["judged"]}
@@ -103,7 +103,7 @@ def _of_all_seeds(stages: Stages, name: str, tasks: Sequence[str], seeds: Sequen
 
 
 def _rate(episodes: Episodes) -> dict[str, Any]:
-    """Mean success over tasks, its interval, and that of every training seed."""
+    """Return the mean success over tasks, its interval, and the mean of every training seed."""
     flags = {task: list(solved.values()) for task, solved in episodes.items() if solved}
     missing = [short(task) for task in episodes if task not in flags]
     if not flags:
@@ -148,15 +148,16 @@ def _change(found: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _training(out: Path, stages: Stages, name: str) -> dict[str, Any] | None:
-    """What a training took, and its curve."""
+    """Return the figures of a training with its curve; None if it isn't finished."""
     done = stages.done(f"{name}/training")
     if done is None:
         return None
     rates = stages.done(RATES)
-    where = f"{RATES}/{rates['best']:g}" if name == "sft/seed-0" and rates else name  # as `Comparison` takes it over
+    # the folder that `Comparison` reuses for this training
+    where = f"{RATES}/{rates['best']:g}" if name == "sft/seed-0" and rates else name
     path = out / "arms" / where / "metrics.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
-    rows = [line for line in lines if "loss" in line]  # an evaluation before the first step has a line, too
+    rows = [line for line in lines if "loss" in line]  # an evaluation before the first step has a line without a loss
     seconds, before = done["seconds"], _before(stages, name)
     if before:
         seconds = {**seconds, "total": seconds["total"] + before, "before": before}
@@ -180,7 +181,7 @@ def _training(out: Path, stages: Stages, name: str) -> dict[str, Any] | None:
 
 
 def _before(stages: Stages, name: str) -> float:
-    """Seconds of what came before a training: collecting its demonstrations, or training what it goes on from."""
+    """Return the seconds spent before a training: collecting demonstrations, or training the adapter it continues."""
     kind = name.partition("/")[0].partition("+")[0]
     if kind == STARTED and START not in name:
         start = start_of(name)
@@ -194,7 +195,7 @@ def _before(stages: Stages, name: str) -> float:
 def _snapshots(
     settings: LearnSettings, stages: Stages, name: str, seed: int, base: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Success on validation seeds and retention during a training, by its steps."""
+    """Return success on validation seeds and retention of a training's snapshots, by step."""
     found = []
     for folder in (stages.folder / _at(name, seed)).glob("step-*"):
         at = f"{_at(name, seed)}/{folder.name}"
@@ -206,7 +207,7 @@ def _snapshots(
 
 
 def _differences(settings: LearnSettings, episodes: Mapping[str, Episodes]) -> list[dict[str, Any]]:
-    """Every kind of SDFT beside the arms that are none, and beside `sdft`, on the same episodes of the same seeds."""
+    """Compare every kind of SDFT with the other arms, and with `sdft`, on the same episodes of the same seeds."""
     found = []
     of_sdft = [name for name in episodes if name.partition("+")[0] in _SDFT]
     others = [name for name in episodes if name not in of_sdft and name != "demonstrated"]
@@ -241,7 +242,7 @@ def _differences(settings: LearnSettings, episodes: Mapping[str, Episodes]) -> l
 
 
 def _sequences(settings: LearnSettings, out: Path, stages: Stages, base: Mapping[str, Any]) -> dict[str, Any]:
-    """Success on both groups of tasks, and retention, before, between and after."""
+    """Return success on both groups of tasks, and retention, before, between and after the two trainings."""
     groups = {"first": settings.first_group, "second": settings.second_group}
 
     def at(name: str, seed: int) -> dict[str, Any]:

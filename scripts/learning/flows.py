@@ -1,9 +1,8 @@
-"""Measures what is learned from one recording of a flow, and from three of its variations.
+"""Measurement of learning from one recording of a flow, and from three of its variations.
 
-The scenarios' oracles make the recordings: episodes in the format that a person's have. Each is trained on as `selfsurf
-train --demonstrations` does by default, or with `--live`, and tried as `selfsurf run --adapter` would, on seeds that
-nothing was recorded or trained on. Every stage leaves its result in the folder, so that an interrupted measurement
-resumes.
+The scenarios' oracles make the recordings: episodes in the same format as a person's. Training uses the defaults of
+`selfsurf train --demonstrations`, or `--live`. The adapter is tried as by `selfsurf run --adapter`, on seeds that were
+neither recorded nor trained on. Every stage saves its result in the folder, so that an interrupted measurement resumes.
 """
 
 from __future__ import annotations
@@ -26,40 +25,40 @@ if TYPE_CHECKING:
     from selfsurf.sdft.rollouts import Result
 
 Sites: TypeAlias = Literal["known", "new"]
-"""Those that the method was made on, and others."""
+"""Group of sites: `known` ones, on which the method was developed, and `new` ones."""
 
 FIRST_TRY = 3_000_000
 """Seed of the first try."""
 
 PARALLEL = 8
-"""Tries at the same time."""
+"""Number of concurrent tries."""
 
 MOST_MINUTES = 10.0
-"""Wall-clock that a training may take."""
+"""Target for the wall-clock minutes of a training."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is recorded, tried, and wanted."""
+    """A kind of measurement: its recordings, its tries, and its target."""
 
     recordings: int
     end: str
-    """Of the scenario's name."""
+    """Suffix of the scenario's name."""
     target: float
-    """Success that is wanted of the tries."""
+    """Target success rate of the tries."""
     apart: bool = False
-    """Do the recordings choose otherwise each?"""
+    """Whether each recording must make a different choice."""
 
 
 KINDS = {
     "known": {"again": Kind(1, "", 0.9), "varied": Kind(3, VARIED, 0.8)},
     "new": {"again": Kind(1, "", 0.8), "thrice": Kind(3, "", 0.9, apart=True)},
 }
-"""By sites. Those that the method was made on: the same flow again from one recording, variations of it from three.
-Others, where each seed has a goal of its own: from one recording, and from three."""
+"""Kinds by group of sites. On known sites, the same flow is repeated from one recording, and varied from three. On new
+sites, where each seed has its own goal, the flow is learned from one recording, and from three."""
 
 OFFERED = 16
-"""Seeds among which recordings that choose otherwise are looked for."""
+"""Number of seeds searched for recordings with different choices."""
 
 
 def measure(
@@ -77,21 +76,21 @@ def measure(
     """Measure flows.
 
     Args:
-        sites: whose flows.
-        flows: their names.
-        kinds: of `KINDS`.
-        out: folder of the measurement.
-        model: as `TransformersPolicy` takes it.
-        seed: of training.
-        tries: episodes that are tried.
-        live: play the student's own episodes, too.
-        changes: training settings that are not the defaults.
+        sites: Group of sites.
+        flows: Names of the flows.
+        kinds: Names from `KINDS`.
+        out: Folder of the measurement.
+        model: Model, as for `TransformersPolicy`.
+        seed: Seed of training.
+        tries: Number of episodes played with the adapter.
+        live: Whether training also plays the student's own episodes.
+        changes: Training settings that differ from the defaults.
 
     Returns:
-        `rows`: for each flow and kind what `_measured` returns; `missed`: the names of those that missed a target.
+        `rows`: the figures of `_measured` for each flow and kind; `missed`: the names of those that missed a target.
 
     Raises:
-        MeasureError: the folder holds a measurement with other settings.
+        MeasureError: The folder holds a measurement with other settings.
     """
     rows = []
     for flow in flows:
@@ -116,13 +115,14 @@ def _measured(
     live: bool,
     changes: dict[str, Any],
 ) -> dict[str, Any]:
-    """Record, train, try; return the figures.
+    """Record, train and try a flow; return the figures.
 
     Returns:
-        `flow`, `kind`, `recordings`, `actions` (recorded), `right` of them done at the recorded pages; `solved` of
-        `tries`, `success` with its 95% interval `low`, `high`; `minutes` of training; `distilled`: the share of its
-        rows that were learned from the teacher; `wrong`: tries that ended with another result than the goal's;
-        `choices`: what the training says of each; `target`; `missed`: what of it was missed, empty if nothing.
+        `flow`, `kind`, `recordings`, `actions` (recorded), and `right`, the number of them reproduced at the recorded
+        pages; `solved` of `tries`, `success` with its 95% interval `low`, `high`; `minutes` of training; `distilled`,
+        the
+        share of rows learned from the teacher; `wrong`, the number of tries with another result than the goal's;
+        `choices`, the training's report on each choice; `target`; `missed`, the missed targets, empty if none.
     """
     from selfsurf import agents
     from selfsurf.scripts.learning.oracles import record
@@ -174,7 +174,7 @@ def _measured(
 
 
 def differing(offered: Sequence[Result], count: int) -> list[Result]:
-    """Return episodes whose sites got what none of those before has, as far as there are such: each option once."""
+    """Choose up to `count` episodes whose results differ as much as possible, so that each option occurs."""
     chosen: list[Result] = []
     known, left = set[tuple[str, str]](), list(offered)
     while left and len(chosen) < count:
@@ -186,5 +186,5 @@ def differing(offered: Sequence[Result], count: int) -> list[Result]:
 
 
 def names(sites: Sites) -> list[str]:
-    """Return the names of flows."""
+    """Return the names of the flows of a group of sites."""
     return [*(FLOWS if sites == "known" else SITES)]

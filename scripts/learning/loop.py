@@ -1,8 +1,8 @@
-"""Measures one turn of the loop: an agent's failures, what worked there later, training on both, and other seeds.
+"""Measurement of one improvement cycle: failed runs, later solutions, training on both, and tries on other seeds.
 
-What worked later is the scenario's oracle on the seeds that failed, in a person's stead. Both are learned from as by
-`selfsurf train --demonstrations` with hindsight, and the agent is tried with and without the adapter on seeds that
-neither was played on before. Every stage leaves its result in the folder, so that an interrupted measurement resumes.
+The scenario's oracle solves the failed seeds in place of a person. Training uses both as `selfsurf train
+--demonstrations` does with hindsight. The agent is tried with and without the adapter on seeds that were not played
+before. Every stage saves its result in the folder, so that an interrupted measurement resumes.
 """
 
 from __future__ import annotations
@@ -20,36 +20,37 @@ from selfsurf.sdft.measure.statistics import newcombe_interval
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
 
 FIRST_SEED = 6_000_000
-"""Of the runs that fail."""
+"""First seed of the runs whose failures are learned from."""
 
 FIRST_TRY = 6_500_000
-"""Of those that the loop never saw."""
+"""First seed of the tries, which are not used for training."""
 
 PARALLEL = 8
-"""Episodes at the same time."""
+"""Number of concurrent episodes."""
 
 
 def measure(
     scenarios: Sequence[str], out: Path, *, model: str, runs: int, tries: int, seed: int, changes: dict[str, Any]
 ) -> dict[str, Any]:
-    """Turn the loop once.
+    """Run one improvement cycle.
 
     Args:
-        scenarios: their names.
-        out: folder of the measurement.
-        model: as `TransformersPolicy` takes it.
-        runs: of each scenario, of whose failures is learned.
-        tries: of each, on seeds that the loop never saw.
-        seed: of training.
-        changes: training settings that are not the defaults.
+        scenarios: Names of the scenarios.
+        out: Folder of the measurement.
+        model: Model, as for `TransformersPolicy`.
+        runs: Runs of each scenario, whose failures are learned from.
+        tries: Tries of each scenario, on unused seeds.
+        seed: Seed of training.
+        changes: Training settings that differ from the defaults.
 
     Returns:
-        `rows`: for each scenario `failed` of the `runs`, and what was solved `before` and `after`, each with how many
-        tries were judged (not those that the infrastructure failed); `total`, the same of all; `gain`, the difference
-        of its shares, with its 95% interval `low`, `high` (Newcombe); `minutes` of training.
+        `rows`: for each scenario the `failed` ones of `runs`, and the solved and judged tries `before` and `after`
+        (infrastructure failures are not judged); `total`, the sums; `gain`, the difference of the success rates, with
+        its
+        95% interval `low`, `high` (Newcombe); `minutes` of training.
 
     Raises:
-        MeasureError: the folder holds a measurement with other settings, nothing failed, or nothing was judged.
+        MeasureError: The folder holds a measurement with other settings, nothing failed, or nothing was judged.
     """
     stages, tasks = Stages(out), [f"Scenario/{name}-v0" for name in scenarios]
     stages.settle({
@@ -87,10 +88,10 @@ def _play(
     rollouts: Rollouts, model: str, tasks: Sequence[str], what: str, first: int, count: int, folder: Path,
     adapter: str | None = None,
 ) -> list[Result]:  # fmt: skip
-    """Let the agent play every task on so many seeds."""
+    """Let the agent play every task on `count` seeds from `first` on."""
     from selfsurf import agents
 
-    shutil.rmtree(folder, ignore_errors=True)  # what an interrupted start left
+    shutil.rmtree(folder, ignore_errors=True)  # left by an interrupted start
     agent: Any = agents.make("transformers", model=model, **({"adapter": adapter} if adapter else {}))
     jobs = [Job(task, number) for task in tasks for number in range(first, first + count)]
     with progress(what, len(jobs)) as told:
@@ -105,7 +106,7 @@ def _play(
 
 
 def _learned(out: Path, *, model: str, seed: int, changes: dict[str, Any]) -> tuple[float, str]:
-    """Train on the failures and on what worked later; return the minutes, and the adapter."""
+    """Train on the failures and the later solutions; return the minutes and the adapter's folder."""
     from selfsurf.sdft import TrainSettings, train
     from selfsurf.sdft.rows.jobs import as_recorded
 
@@ -122,6 +123,6 @@ def _unsolved(results: Iterable[Result]) -> list[tuple[str, int]]:
 
 
 def _solved(tasks: Sequence[str], results: Sequence[Result]) -> list[tuple[int, int]]:
-    """Return for each task how many were solved, of how many that were judged."""
+    """Return the numbers of solved and of judged episodes for each task."""
     judged = [[one.solved for one in results if one.job.env_id == task and not one.masked] for task in tasks]
     return [(sum(solved), len(solved)) for solved in judged]

@@ -1,4 +1,4 @@
-"""What is measured of a model: success by task, and what it still knows of what it could do before."""
+"""Measurements of a model: success by task, and retention of its earlier abilities."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Measures:
-    """Measures adapters on one base model, which is loaded when it is first needed.
+    """Measurements of adapters on one base model, which is loaded on first use.
 
     Args:
-        settings: of the comparison.
-        stages: where results are kept.
+        settings: Settings of the comparison.
+        stages: Store of the results.
     """
 
     def __init__(self, settings: LearnSettings, stages: Stages) -> None:
@@ -36,14 +36,14 @@ class Measures:
         validation: bool = False,
         demonstrate: bool = False,
     ) -> None:
-        """Let a model act, greedily, in every task on every seed; the stage of a task is `name/test/task`.
+        """Let a model act greedily in every task on every seed; a task's stage is `name/test/task`.
 
         Args:
-            name: of the stages.
-            adapter: folder of what is measured; None for the base model.
+            name: Prefix of the stages.
+            adapter: Folder of the adapter; None for the base model.
             tasks: Gymnasium ids.
-            validation: on the validation seeds; the stages are `name/validation/task`.
-            demonstrate: show the model the oracle's next action.
+            validation: Whether to use the validation seeds; the stages are `name/validation/task`.
+            demonstrate: Whether the prompt shows the oracle's next action.
         """
         which = "validation" if validation else "test"
         missing = [task for task in tasks if self.stages.done(f"{name}/{which}/{short(task)}") is None]
@@ -59,7 +59,7 @@ class Measures:
                 update(number)
 
     def retention(self, name: str, adapter: Path | None) -> None:
-        """Score general text and the general questions; the stages are `name/perplexity` and `name/questions`."""
+        """Measure perplexity and accuracy on general text and questions, as `name/perplexity` and `name/questions`."""
         from selfsurf.sdft.measure.questions import answers
         from selfsurf.sdft.measure.retention import perplexity
 
@@ -93,7 +93,7 @@ class Measures:
         }
 
     def model(self, adapter: Path | None) -> TransformersPolicy:
-        """The model with an adapter active; None for the base model."""
+        """Return the policy with an adapter active; None for the base model."""
         from selfsurf.sdft.rows.images import shows_images
         from selfsurf.sdft.run.model import load_policy
 

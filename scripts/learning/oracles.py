@@ -1,4 +1,4 @@
-"""Episodes that the oracles play to be learned from: in the format that a person's recordings have."""
+"""Recording of the oracles' episodes as training data, in the format of a person's recordings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ from selfsurf.sdft.rollouts import Job, Result, Rollouts
 def record(
     rollouts: Rollouts, jobs: Sequence[Job], folder: Path, progress: Callable[[int], None] | None = None
 ) -> list[Result]:
-    """Let the oracles play episodes into a folder, in place of what an interrupted start left there."""
+    """Let the oracles play episodes into a folder, which is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
     return rollouts.run(OracleAgent(), jobs, folder=folder, progress=progress)

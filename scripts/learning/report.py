@@ -1,4 +1,4 @@
-"""The comparison as tables: Markdown, and one for the terminal."""
+"""Report of a comparison as Markdown, with tables that the terminal shows, too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARM_HEADS = ("arm", "training seeds", "trained tasks", "spread", "unseen tasks",
 
 
 def write_report(settings: LearnSettings, out: Path) -> dict[str, Any]:
-    """Write `report.json`, `report.md` and the curves of what is measured so far, and return the figures."""
+    """Write `report.json`, `report.md` and the plots of the finished measurements, and return the figures."""
     found = figures(settings, out)
     found["curves"] = [path.name for path in draw(found, out)]
     write_atomically(out / "report.json", json.dumps(found, indent=1))
@@ -30,7 +30,7 @@ def write_report(settings: LearnSettings, out: Path) -> dict[str, Any]:
 
 
 def markdown(found: dict[str, Any]) -> str:
-    """The report as Markdown."""
+    """Return the report as Markdown."""
     settings = found["settings"]
     training = settings["training"]
     lines = [
@@ -68,7 +68,7 @@ def markdown(found: dict[str, Any]) -> str:
 
 
 def arm_rows(found: dict[str, Any]) -> list[list[str]]:
-    """A row an arm, under `ARM_HEADS`."""
+    """Return one row per arm, under `ARM_HEADS`."""
     rows = []
     for name, arm in found["arms"].items():
         trainings = [training for training in arm["training"] if training]
@@ -91,7 +91,7 @@ def arm_rows(found: dict[str, Any]) -> list[list[str]]:
 
 
 def _seeds(name: str, arm: dict[str, Any]) -> str:
-    """The training seeds that count, and those that are not finished; an untrained arm has none."""
+    """Return the counted and unfinished training seeds; a dash for an untrained arm."""
     if name in UNTRAINED:
         return "unfinished" if arm["unfinished"] else NONE
     counted, unfinished = (", ".join(map(str, arm[which])) for which in ("seeds", "unfinished"))

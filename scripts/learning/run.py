@@ -1,4 +1,4 @@
-"""Does what an arm needs: data, learning rate, training, measurement; each step once (`scripts.learning.stages`)."""
+"""Steps of an arm: data, learning rate, training and measurement, each done once (`scripts.learning.stages`)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SFT = Arm("sft")
 
 
 def check(arm: Arm, settings: LearnSettings, seeds: Iterable[int]) -> None:
-    """Make sure that an arm can be done with these training seeds.
+    """Check that an arm can be run with these training seeds.
 
     Raises:
-        ValueError: it can't.
+        ValueError: The arm's settings conflict with the comparison, or the seeds overlap with those of evaluation.
     """
     kind = GRPOSettings if arm.kind == "grpo" else TrainSettings
     of_all = {*EQUAL_FOR_ALL, *(LearnSettings.model_fields.keys() - kind.model_fields.keys())}
@@ -48,17 +48,17 @@ def check(arm: Arm, settings: LearnSettings, seeds: Iterable[int]) -> None:
         return
     groups = (settings.first_group, settings.second_group) if arm.kind in SEQUENCES else (settings.training.tasks,)
     for tasks in groups:
-        # By the trainings with seed 0 the learning rate of SFT is chosen.
+        # The learning rate of SFT is chosen by trainings with seed 0.
         for seed in {*seeds, 0} if arm.asks_for_rate else seeds:
             settings.check_training_seed(seed, tasks)
 
 
 class Comparison:
-    """The arms of a folder: trains and measures what is not done yet.
+    """Runner of a comparison's arms, which trains and measures the unfinished ones.
 
     Args:
-        settings: what is equal for all arms.
-        out: the folder.
+        settings: Settings that all arms share.
+        out: Folder of the comparison.
     """
 
     def __init__(self, settings: LearnSettings, out: Path) -> None:
@@ -68,7 +68,7 @@ class Comparison:
         self.measures = Measures(settings, self.stages)
 
     def run(self, arm: Arm, seed: int) -> None:
-        """Do an arm with a training seed (of no meaning for the untrained ones)."""
+        """Train and measure an arm with a training seed, which untrained arms ignore."""
         quiet_libraries()
         console.print(f"[bold]{arm.name}[/bold], training seed {seed}", highlight=False)
         if arm.kind in UNTRAINED:
@@ -87,7 +87,7 @@ class Comparison:
     def _trained(self, arm: Arm, seed: int) -> None:
         name = f"{arm.folder}/seed-{seed}"
         if arm == SFT and seed == 0 and len(self.settings.sft_learning_rates) > 1:
-            # It was trained when its learning rate was chosen.
+            # The training was done when the learning rate was chosen.
             chosen = f"{RATES}/{self._sft_learning_rate():g}"
             self.stages.once(f"{name}/training", lambda: self.stages.done(f"{chosen}/training"))
             adapter = self._folder(chosen) / "adapter"
@@ -109,7 +109,7 @@ class Comparison:
             self.measures.retention(name, adapter)
 
     def _data(self, name: str, arm: Arm, seed: int) -> dict[str, Any]:
-        """The training settings for what an arm begins with: recordings, or an adapter."""
+        """Return the training settings for an arm's initial data: recordings, or an adapter."""
         settings = self.settings.changed(**arm.comparison)
         if arm.kind in OFFLINE:
             recorded = ("demonstration",)
@@ -121,7 +121,7 @@ class Comparison:
         return {}
 
     def _changes(self, arm: Arm) -> dict[str, Any]:
-        """The training settings that make an arm."""
+        """Return the training settings that define an arm."""
         own: dict[str, Any] = {"recorded_rows": 0} if arm.kind in OFFLINE else {}
         if arm.is_sft and arm.asks_for_rate:
             own["learning_rate"] = self._sft_learning_rate()
@@ -134,7 +134,7 @@ class Comparison:
         return {**own, **arm.training}
 
     def _sft_learning_rate(self) -> float:
-        """The best of the learning rates for SFT by success on the validation seeds, with training seed 0."""
+        """Return the learning rate of SFT with the best success on the validation seeds, with training seed 0."""
         rates = self.settings.sft_learning_rates
         if len(rates) == 1:
             return rates[0]
@@ -153,7 +153,7 @@ class Comparison:
             )
             for rate in self.settings.sft_learning_rates
         }
-        # Of equally good ones the lowest, which forgets least.
+        # A tie goes to the lowest rate, which forgets least.
         best = max(success, key=lambda rate: (success[rate], -rate))
         return {"best": best, "success": {f"{rate:g}": value for rate, value in success.items()}}
 
@@ -178,7 +178,7 @@ class Comparison:
         return folder / "adapter"
 
     def _demonstrations(self, settings: TrainSettings) -> Path:
-        """Return the file with the demonstrations of these settings' episodes, collected once."""
+        """Return the file with the demonstrations for these settings, collected once."""
         from selfsurf.sdft.trainers.sft import collect
 
         name = demonstrations(settings.model_dump(mode="json"))
@@ -187,7 +187,7 @@ class Comparison:
         return path
 
     def _recordings(self, settings: LearnSettings, seed: int) -> Path:
-        """Return the folder of the oracles' recorded episodes for a training seed, recorded once."""
+        """Return the folder with the oracles' episodes for a training seed, recorded once."""
         from selfsurf.scripts.learning.oracles import record
         from selfsurf.sdft.rollouts import Job, Rollouts
 
@@ -216,7 +216,7 @@ def _grpo(settings: LearnSettings) -> dict[str, Any]:
 
 
 def mean_success(results: Iterable[dict[str, Any]]) -> float:
-    """The mean over tasks of the share of solved episodes, without those that the infrastructure failed."""
+    """Return the success rate averaged over tasks, without infrastructure failures."""
     shares = [
         sum(one["solved"] for one in judged) / len(judged)
         for result in results

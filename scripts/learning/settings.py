@@ -1,4 +1,4 @@
-"""What the comparison of ways to learn trains and measures: everything that has to be equal for a fair comparison."""
+"""Settings of the comparison of training methods, which all arms share for a fair comparison."""
 
 from __future__ import annotations
 
@@ -20,78 +20,79 @@ FIRST_GROUP = (
     "click-button", "click-link", "click-dialog-2", "click-tab", "click-color", "focus-text-2", "navigate-tree",
     "click-option", "click-collapsible-nodelay", "click-button-sequence",
 )  # fmt: skip
-"""Clicks: one, the last three tasks two."""
+"""Tasks of a single click each, or of two clicks in the last three tasks."""
 
 SECOND_GROUP = ("enter-text", "enter-password", "login-user", "click-checkboxes")
-"""Typing, a login, and as many clicks as the goal names."""
+"""Tasks with typing, a login, or several checkboxes that the goal names."""
 
 UNSEEN = (
     "click-dialog", "click-test-2", "click-widget", "focus-text", "click-checkboxes-transfer", "enter-text-dynamic",
 )  # fmt: skip
-"""Of the same kinds."""
+"""Tasks of the same kinds that are never trained on."""
 
 SEEDS_BETWEEN = 100_000
-"""Between the first training episodes of one training seed and the next."""
+"""Distance between the first episode seeds of consecutive training seeds."""
 
 RATES = "sft-learning-rates"
-"""Stages by which SFT's learning rate is chosen."""
+"""Name of the stages in which SFT's learning rate is chosen."""
 
 ALL_GATES_OFF: dict[str, Any] = {"min_confidence": 0.0}
-"""The settings of a training run without gates."""
+"""Settings of a training run without gates."""
 
 
 EQUAL_FOR_ALL = (
     "model", "tasks", "steps", "episodes_per_step", "max_rows", "max_episode_steps", "minutes", "seed",
     "first_episode_seed", "start_from", "max_prompt_tokens", "actions", "vision", "max_image_side",
 )  # fmt: skip
-"""Settings that no ablation may change: what is learned from, for how long, and by what the agent is judged."""
+"""Settings that no ablation may change, because they define the training data, the training budget, and the evaluation.
+"""
 
 
 def env_id(name: str) -> str:
-    """The Gymnasium id of a MiniWoB++ task's short name; other names as they are."""
+    """Return the Gymnasium id of a MiniWoB++ task's short name; other names unchanged."""
     return name if set("/:") & set(name) else f"MiniWoB/{name}-v0"
 
 
 def short(task: str) -> str:
-    """The short name of a MiniWoB++ task."""
+    """Return the short name of a MiniWoB++ task."""
     return task.removeprefix("MiniWoB/").removesuffix("-v0")
 
 
 class LearnSettings(BaseModel):
-    """What is equal for all arms of a comparison. Frozen, and saved in its folder."""
+    """Settings shared by all arms of a comparison. Frozen, and saved in its folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     training: TrainSettings
-    """Every arm's training; its tasks are the trained ones. The seed and the episodes are those of the training seed,
-    and what an arm is about is its own."""
+    """Training settings of every arm, with the trained tasks. Seed and episodes depend on the training seed, and each
+    arm changes the settings that define it."""
     unseen_tasks: tuple[str, ...]
     """Gymnasium ids of tasks of the same kinds that no arm trains on."""
     first_group: tuple[str, ...]
-    """Those of the trained tasks that are learned first where tasks are learned in sequence; the others come second."""
+    """Trained tasks that are learned first in a sequence; the others are learned second."""
     first_seed: int = 3_000_000
-    """First evaluation seed; none of these is ever trained on."""
+    """First evaluation seed; no evaluation seed is ever trained on."""
     seeds: int = Field(default=10, ge=1)
-    """Evaluation seeds a task."""
+    """Evaluation seeds per task."""
     first_validation_seed: int = 1_500_000
-    """First seed of the episodes by which a learning rate is chosen and curves are drawn; none of them is trained on
-    or evaluated."""
+    """First seed of the episodes used to choose a learning rate and draw curves, which are neither trained on nor used
+    for evaluation."""
     validation_seeds: int = Field(default=5, ge=1)
-    """Validation seeds a task."""
+    """Validation seeds per task."""
     sft_learning_rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3)
-    """Among which the one for SFT is chosen."""
+    """Candidates for the learning rate of SFT."""
     grpo_learning_rate: float = 3e-4
-    """The learning rate of GRPO."""
+    """Learning rate of GRPO."""
     group_size: int = Field(default=5, ge=2)
-    """Episodes of a group of GRPO."""
+    """Episodes per group of GRPO."""
     recordings: int = Field(default=50, ge=1)
-    """Recorded episodes a task of the arms that learn offline; an arm with a label may have its own number."""
+    """Recorded episodes per task for offline arms; a labelled arm may have its own number."""
     start_steps: int = Field(default=25, ge=1)
-    """Optimizer steps of the SFT that SDFT goes on from in sft-sdft."""
+    """Optimizer steps of the initial SFT in sft-sdft."""
     evaluation_steps: int = Field(default=8, ge=1)
     """Step limit of evaluation episodes, the same for every arm."""
     parallel: int = Field(default=8, ge=1)
-    """Episodes at the same time in evaluation."""
+    """Number of concurrent episodes in evaluation."""
 
     @model_validator(mode="after")
     def _fair(self) -> LearnSettings:
@@ -120,23 +121,23 @@ class LearnSettings(BaseModel):
 
     @property
     def test_range(self) -> range:
-        """The evaluation seeds of a task."""
+        """Evaluation seeds of each task."""
         return range(self.first_seed, self.first_seed + self.seeds)
 
     @property
     def validation_range(self) -> range:
-        """The validation seeds of a task."""
+        """Validation seeds of each task."""
         return range(self.first_validation_seed, self.first_validation_seed + self.validation_seeds)
 
     def recorded_range(self, seed: int) -> range:
-        """The seeds of a task's recordings for a training seed."""
+        """Return the seeds of a task's recordings for a training seed."""
         return range(seed * SEEDS_BETWEEN, seed * SEEDS_BETWEEN + self.recordings)
 
     def check_training_seed(self, seed: int, tasks: Sequence[str]) -> None:
-        """Make sure that a training on these tasks, or on recordings of them, has no episode that models are judged by.
+        """Check that a training on these tasks, or on recordings of them, uses no validation or evaluation seed.
 
         Raises:
-            ValueError: it has.
+            ValueError: The seeds overlap.
         """
         played = self.training_for(seed, {"tasks": tuple(tasks)}, TrainSettings).episode_seeds
         trained = max(played, self.recorded_range(seed), key=len)
@@ -150,16 +151,16 @@ class LearnSettings(BaseModel):
                 )
 
     def changed(self, **changes: Any) -> LearnSettings:
-        """Return these settings with some of them changed.
+        """Return a copy of the settings with changes.
 
         Raises:
-            pydantic.ValidationError: to what can't be.
+            pydantic.ValidationError: A change is invalid.
         """
         return LearnSettings.model_validate({**self.model_dump(), **changes})
 
     @property
     def second_group(self) -> tuple[str, ...]:
-        """The trained tasks that are learned second in a sequence."""
+        """Trained tasks that are learned second in a sequence."""
         return tuple(task for task in self.training.tasks if task not in self.first_group)
 
     @property
@@ -168,16 +169,16 @@ class LearnSettings(BaseModel):
         return (*self.training.tasks, *self.unseen_tasks)
 
     def training_for(self, seed: int, changes: Mapping[str, Any], kind: type[T]) -> T:
-        """Return the training settings of a training seed, with the changes that make the arm."""
+        """Return the training settings of a training seed, with the changes that define the arm."""
         own = {"seed": seed, "first_episode_seed": seed * SEEDS_BETWEEN}
         return settings_of(kind, {**self.training.model_dump(), **own, **changes})
 
 
 def demonstrations(training: Mapping[str, Any]) -> str:
-    """The stage that collects the demonstrations of a training, named by everything in its settings they depend on.
+    """Return the name of the stage that collects a training's demonstrations, a hash of the relevant settings.
 
     Args:
-        training: the settings as JSON.
+        training: The training settings as JSON.
     """
     inputs = {
         name: training[name]
@@ -194,7 +195,7 @@ def _range(seeds: range) -> str:
 
 
 def default_settings(**training: Any) -> LearnSettings:
-    """Return the settings of the published comparison; `training` changes fields of the training settings."""
+    """Return the settings of the published comparison; `training` overrides training settings."""
     tasks = tuple(map(env_id, FIRST_GROUP + SECOND_GROUP))
     own = {
         "tasks": tasks, "steps": 100, "episodes_per_step": 10, "max_rows": 24, "max_episode_steps": 6, "minutes": 90.0,
@@ -211,7 +212,7 @@ def saved_settings(out: Path) -> LearnSettings | None:
     """Return the settings of the comparison in a folder, or None if the folder is new.
 
     Raises:
-        ValueError: it holds something else.
+        ValueError: The folder holds other files, or a comparison of an older version.
     """
     path = out / "settings.json"
     if path.exists():
@@ -222,16 +223,17 @@ def saved_settings(out: Path) -> LearnSettings | None:
             raise ValueError(
                 f"{path} is not that of a comparison, or of an older version; choose another folder with --out."
             ) from None
-    if out.exists() and any(path.suffix != ".partial" for path in out.iterdir()):  # that is another call, beginning
+    # another process is about to begin the comparison
+    if out.exists() and any(path.suffix != ".partial" for path in out.iterdir()):
         raise ValueError(f"{out} holds something else; choose another folder with --out.")
     return None
 
 
 def prepare_folder(settings: LearnSettings, out: Path) -> None:
-    """Write the settings down, or make sure that they are those of what is there already.
+    """Save the settings, or check that they equal those saved in the folder.
 
     Raises:
-        ValueError: they are not, or the folder holds something else.
+        ValueError: They differ, or the folder holds other files.
     """
     saved = saved_settings(out)
     if saved is None:

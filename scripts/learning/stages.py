@@ -15,30 +15,30 @@ from selfsurf.scripts.terminal.console import console
 
 
 class MeasureError(ValueError):
-    """Something can't be measured. The message says what to do."""
+    """A measurement that can't be done. The message gives the remedy."""
 
 
 class Stages:
-    """The results of finished stages, one JSON file each, so that none is done twice.
+    """Results of finished stages, one JSON file each, so that no stage is repeated.
 
-    Several processes may share a folder: a process waits for a stage that another one is working on. The lock is the
-    system's, so it goes with the process that holds it, however that ends.
+    Several processes may share a folder: a process waits for a stage that another one is working on. The operating
+    system releases the lock when the process that holds it ends for any reason.
     """
 
     def __init__(self, out: Path) -> None:
         self.folder = out / "stages"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.seconds: dict[str, float] = {}
-        """Wall-clock by stage, those of earlier starts included."""
+        """Wall-clock seconds by stage, including earlier starts."""
 
     def settle(self, settings: Mapping[str, Any]) -> None:
-        """Write down what is measured, or make sure that the folder holds no stage of anything else.
+        """Save the settings of a measurement, or check that they equal the saved ones.
 
         Args:
-            settings: all that the stages depend on, as plain data.
+            settings: Everything that the stages depend on, as plain data.
 
         Raises:
-            MeasureError: it does.
+            MeasureError: The folder holds stages with other settings.
         """
         path, new = self.folder / "settings.json", json.loads(json.dumps(settings))
         if not any(self.folder.rglob("*.json")):
@@ -52,7 +52,7 @@ class Stages:
             )
 
     def once(self, name: str, work: Callable[[], Any]) -> Any:
-        """Return the stage's result, doing its work unless that was done. A name may have slashes."""
+        """Return the stage's result, running `work` if it isn't finished. A name may contain slashes."""
         path = self.folder / f"{name}.json"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ class Stages:
         return self.done(name)
 
     def done(self, name: str) -> Any:
-        """Return the stage's result, or None if it is not done."""
+        """Return the stage's result, or None if the stage isn't finished."""
         path = self.folder / f"{name}.json"
         if not path.exists():
             return None
@@ -74,7 +74,7 @@ class Stages:
 
     @contextlib.contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Time what happens in this context; a piece of work that fails is not counted."""
+        """Time the work in this context; work that fails isn't recorded."""
         start = time.time()
         yield
         self.seconds[name] = round(time.time() - start, 1)

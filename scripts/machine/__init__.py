@@ -1,1 +1,1 @@
-"""What is installed and running on this machine."""
+"""Checks, installation and processes on this machine."""

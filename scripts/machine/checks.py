@@ -1,6 +1,6 @@
-"""What this machine can run, and how to fix what it can't.
+"""Checks of what this machine can run, with fixes for what it can't.
 
-Looks and tries, and changes nothing. What was installed is what must work: the environment, and each extra that
+The checks try things out and change nothing. Installed parts must work: the environment, and each extra that
 `scripts/setup.sh` was asked for. Everything else is optional.
 """
 
@@ -28,14 +28,14 @@ from selfsurf.scripts.machine import tensorrt_check
 from selfsurf.scripts.machine.requirements import Needed, installed, needed
 
 SETUP = Path(sys.prefix) / "setup.stamp"
-"""Where `scripts/setup.sh` notes what it has installed here; the second line names the extras."""
+"""File in which `scripts/setup.sh` records its installation; the second line names the extras."""
 
 DEFAULT_MODEL = "smollm2"
 
 LEAST_DISK = 0.5
-"""Free space (in GB) below which a model or a run would fail."""
+"""Free disk space in GB below which a model or a run would fail."""
 SCANT_DISK = 5.0
-"""Free space (in GB) below which there is a warning."""
+"""Free disk space in GB below which a warning is shown."""
 
 KIND = f"a checkout in {Path(__file__).parents[2]}" if CHECKOUT else "an installed package"
 
@@ -47,25 +47,25 @@ State = Literal["ok", "optional", "warning", "failed"]
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report."""
+    """A line of the report."""
 
     group: str
     name: str
     state: State
-    """`failed` is what keeps something installed from running; `optional` what is absent and wasn't asked for."""
+    """State of the part: `failed` if an installed part can't run; `optional` if it is absent and wasn't asked for."""
     found: str
     fix: str = ""
-    """What to do about it, a command if there is one."""
+    """Suggested fix, a command if possible."""
 
 
 def asked_for() -> tuple[str, ...]:
-    """Return the extras that were installed on purpose, as far as is known; the empty one is the package itself."""
+    """Return the extras that were installed on purpose, as far as known; the empty name is the package itself."""
     lines = SETUP.read_text(encoding="utf-8").splitlines() if SETUP.is_file() else []
     return ("", *(lines[1].split() if len(lines) > 1 else ()))
 
 
 def system() -> Iterator[Check]:
-    """Python and the operating system."""
+    """Check Python and the operating system."""
     yield Check("system", "selfsurf", "ok", f"{installed('selfsurf') or 'no version'}, {KIND}")
     yield Check("system", "python", "ok", f"{platform.python_version()} ({sys.executable})")
     yield Check("system", "platform", "ok", f"{platform.platform()}, {os.cpu_count()} cores")
@@ -74,7 +74,7 @@ def system() -> Iterator[Check]:
 
 
 def packages() -> Iterator[Check]:
-    """Each package that the project's metadata names; an extra of which nothing is there is one line."""
+    """Check each package in the project's metadata; an extra without any installed package takes one line."""
     try:
         everything = needed()
     except importlib.metadata.PackageNotFoundError:
@@ -99,7 +99,7 @@ def _package(title: str, item: Needed) -> Check:
 
 
 def browser() -> Iterator[Check]:
-    """The browser: is there one, and does a page come up in it, can it be read and seen?"""
+    """Check that there is a browser, and that a page loads in it and can be read and captured."""
     from selfsurf import browser_env
     from selfsurf.browser_env.session.browsers import find_browser
 
@@ -128,7 +128,7 @@ def browser() -> Iterator[Check]:
 
 
 def window() -> Iterator[Check]:
-    """What `record`, `--headful` and the provider `stagehand` need: a browser that has a window, and a display."""
+    """Check for a browser with a window and a display, as `record`, `--headful` and the provider `stagehand` need."""
     from selfsurf import browser_env
     from selfsurf.browser_env.session.browsers import has_display, windowed_browser
 
@@ -149,7 +149,7 @@ def window() -> Iterator[Check]:
 
 
 def model() -> Iterator[Check]:
-    """The default model's weights."""
+    """Check for the default model's weights."""
     folder = model_files.pulled(DEFAULT_MODEL)
     if folder:
         yield Check(
@@ -160,7 +160,7 @@ def model() -> Iterator[Check]:
 
 
 def backends() -> Iterator[Check]:
-    """What could generate text here."""
+    """Check the backends that can generate text on this machine."""
     if _present("torch") and _present("transformers"):
         import torch
 
@@ -183,7 +183,7 @@ def backends() -> Iterator[Check]:
 
 
 def tensorrt() -> Iterator[Check]:
-    """TensorRT-LLM: absent, or whether it has the device and the signatures that its agent needs."""
+    """Check that TensorRT-LLM is installed and has the device and the signatures that its agent needs."""
     guide = "follow NVIDIA's installation guide: PyPI's tensorrt-llm is only a stub"
     if not _has_tensorrt():
         yield _absent("tensorrt_llm", guide)
@@ -209,7 +209,7 @@ def _absent(name: str, fix: str) -> Check:
 
 
 def _extra(name: str, modules: tuple[str, ...], distributions: tuple[str, ...]) -> Check:
-    """An optional backend, which the extra of its name brings."""
+    """Check an optional backend, which the extra of the same name installs."""
     if not all(map(_present, modules)):
         return _absent(name, how_to_install(name))
     return Check("backends", name, "ok", _versions(*distributions))
@@ -224,7 +224,7 @@ def _present(module: str) -> bool:
 
 
 def _has_tensorrt() -> bool:
-    """Whether TensorRT-LLM is there with its contents: PyPI's package of that name has none."""
+    """Whether TensorRT-LLM is installed with its contents; PyPI's package of that name is an empty stub."""
     spec = importlib.util.find_spec("tensorrt_llm")
     return any(
         os.path.isdir(os.path.join(place, "llmapi")) for place in (spec and spec.submodule_search_locations) or ()
@@ -232,7 +232,7 @@ def _has_tensorrt() -> bool:
 
 
 def storage() -> Iterator[Check]:
-    """The cache folder and the space left on its disk."""
+    """Check the cache folder and the free space on its disk."""
     home = model_files.home()
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -249,15 +249,15 @@ def storage() -> Iterator[Check]:
 
 
 PARTS = (system, packages, browser, window, model, backends, storage)
-"""In the order of the report."""
+"""Checks in the order of the report."""
 
 
 def guarded(part: Callable[[], Iterator[Check]]) -> list[Check]:
-    """Run a part; one that breaks is itself a finding, and the others still run."""
+    """Run a part of the checks; an exception in it becomes a failed check."""
     checks: list[Check] = []
     try:
         checks.extend(part())
-    except Exception as error:  # whatever a broken installation raises is what is to be reported
+    except Exception as error:  # a broken installation may raise anything
         found = f"{type(error).__name__}: {error}".splitlines()[0]
         checks.append(Check(part.__name__, "check", "failed", found, how_to_repair()))
     return checks

@@ -1,8 +1,8 @@
-"""Brings packages into the cache: one folder a package and version, filled on first use, never changed afterwards.
+"""Installation of packages into the cache: one folder per package and version, filled on first use.
 
-A folder is filled under another name and renamed when it is complete, so that an interrupted download is repeated.
-The package managers' output goes to a log beside the folder, which error messages name. Several processes may ask for
-the same folder at a time.
+A folder is filled under a temporary name and renamed when complete, so that an interrupted download is repeated. The
+package managers' output is written to a log beside the folder, which error messages name. Several processes may request
+the same folder at once.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pathlib import Path
 from selfsurf.browser_env.session.browsers import cache_home
 
 INSTALL_SECONDS = 1800
-"""How long one package manager may take for one source."""
+"""Seconds until a command of a package manager is given up."""
 
 MARK = "packages.txt"
-"""File in a folder that says what it was filled with."""
+"""Name of the file in each folder that lists the installed packages."""
 
 
 class Unavailable(Exception):
-    """Something can't be installed on this machine; the message says why in one line."""
+    """A package that can't be installed on this machine; the message is a one-line reason."""
 
 
 def home() -> Path:
-    """The folder of what measured pages come from."""
+    """Return the cache folder for the packages of measured pages."""
     return cache_home() / "pages"
 
 
@@ -45,12 +45,12 @@ def npm(name: str, packages: Sequence[str]) -> Path:
 
 
 def pip(name: str, requirements: Sequence[str]) -> Path:
-    """Install pinned Python packages into a virtual environment of their own; return its folder."""
+    """Install pinned Python packages into a new virtual environment; return its folder."""
     return venv(home() / "pip" / name, requirements)
 
 
 def venv(folder: Path, requirements: Sequence[str], python: str = sys.executable, options: Sequence[str] = ()) -> Path:
-    """Make a virtual environment with a Python and packages, installed with options of pip's; return its folder."""
+    """Create a virtual environment and install packages with the given pip options; return its folder."""
 
     def fill(folder: Path, log: Path) -> None:
         _run([python, "-m", "venv", str(folder)], log)
@@ -60,10 +60,10 @@ def venv(folder: Path, requirements: Sequence[str], python: str = sys.executable
 
 
 def apt(name: str, packages: Sequence[str]) -> Path:
-    """Unpack Debian packages, and nothing that they depend on; return the root they were unpacked under.
+    """Unpack Debian packages, without their dependencies; return the root they were unpacked into.
 
-    Works without root and leaves the system alone. The version is the one that the system's package lists offer,
-    since an archive keeps only that.
+    Works without root and doesn't change the system. The version is that of the system's package lists, because a
+    Debian archive keeps only that one.
     """
     _need("apt-get")
     _need("dpkg-deb")
@@ -84,13 +84,13 @@ def apt(name: str, packages: Sequence[str]) -> Path:
 
 
 def prepare(name: str, key: str, commands: Sequence[Sequence[str]], variables: Mapping[str, str] | None = None) -> Path:
-    """Set an application up by running commands in a new folder; return the folder.
+    """Set up an application by running commands in a new folder; return the folder.
 
     Args:
-        name: folder's name.
-        key: what the result depends on; when it changes, the folder is recreated.
-        commands: run one after the other, in the folder.
-        variables: further environment variables of theirs.
+        name: Name of the folder.
+        key: Value that the result depends on; when it changes, the folder is recreated.
+        commands: Commands to run one after the other in the folder.
+        variables: Further environment variables for the commands.
     """
 
     def fill(folder: Path, log: Path) -> None:
@@ -101,7 +101,7 @@ def prepare(name: str, key: str, commands: Sequence[Sequence[str]], variables: M
 
 
 def _relative_links(root: Path) -> None:
-    """Make links to absolute paths point to where those were unpacked, where they were."""
+    """Make absolute links relative if their target was unpacked below `root`."""
     for link in root.rglob("*"):
         if link.is_symlink() and os.readlink(link).startswith("/"):
             inside = root / os.readlink(link)[1:]
@@ -116,14 +116,14 @@ def _need(program: str) -> None:
 
 
 def _once(folder: Path, packages: Sequence[str], fill: Callable[[Path, Path], None], *, moved: bool = True) -> Path:
-    """Fill a folder unless that was done before with the same packages.
+    """Fill a folder, unless it was already filled with the same packages.
 
     Args:
-        folder: the folder, which is returned.
-        packages: what was asked for; when it changes, the folder is refilled.
-        fill: fills a folder, and writes its log.
-        moved: fill it under another name first. Virtual environments can't be moved; they get their mark last, and are
-            remade when the Python that they link to is gone.
+        folder: The folder, which is returned.
+        packages: Requested packages; when they change, the folder is refilled.
+        fill: Fills a folder and writes its log.
+        moved: Whether to fill it under a temporary name first. Virtual environments can't be moved: they are marked as
+            complete last, and recreated when the Python that they link to is gone.
     """
     log, wanted = folder.with_name(f"{folder.name}.log"), "\n".join(packages)
     try:
@@ -164,12 +164,12 @@ def _run(command: list[str], log: Path, cwd: Path | None = None, variables: Mapp
 
 
 def libraries(root: Path) -> str:
-    """The folders below a root that hold shared libraries, as `LD_LIBRARY_PATH`."""
+    """Return the folders below a root that hold shared libraries, in the form of `LD_LIBRARY_PATH`."""
     return ":".join(sorted({str(library.parent) for library in root.rglob("*.so*")}))
 
 
 def write_program(path: Path, *lines: str) -> Path:
-    """Write a shell script, in one go, since it may be running; return its path."""
+    """Write a shell script atomically, because it may be running; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.{os.getpid()}")
     new.write_text("\n".join(["#!/bin/sh", *lines, ""]), encoding="utf-8")

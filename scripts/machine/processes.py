@@ -1,4 +1,4 @@
-"""Processes below a process: which there are, what they take, and how to end them all."""
+"""Process trees: listing, resource usage, and termination."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def _tree(pid: int) -> list[psutil.Process]:
-    """The process and all below it; empty if it is gone."""
+    """Return the process and all its descendants; empty if it has ended."""
     try:
         process = psutil.Process(pid)
         return [process, *process.children(recursive=True)]
@@ -26,16 +26,16 @@ def _tree(pid: int) -> list[psutil.Process]:
 
 
 def kill_tree(pid: int) -> None:
-    """End a process and everything below it at once, also what has made itself a session of its own."""
+    """Kill a process and all its descendants at once, including those with sessions of their own."""
     for process in reversed(_tree(pid)):
         with contextlib.suppress(psutil.Error):
             process.kill()
 
 
 def memory(pid: int) -> float | None:
-    """Return the memory of `pid` and all below it in MB of 2^20 bytes, shared pages by share; None if not known.
+    """Return the memory of `pid` and its descendants in MiB, with shared pages counted proportionally; None if unknown.
 
-    Only Linux knows the share of a page (PSS).
+    Only Linux reports proportional shares (PSS).
     """
     total = 0
     for process in (tree := _tree(pid)):
@@ -48,10 +48,10 @@ def memory(pid: int) -> float | None:
 
 
 def cpu_seconds(pid: int) -> dict[str, float] | None:
-    """Return the processor time used so far below `pid`: `python` (itself), `driver`, `browser`; None if not known."""
+    """Return the CPU seconds used so far by `python` (`pid` itself), `driver` and `browser`; None if unknown."""
     used = {"python": 0.0, "driver": 0.0, "browser": 0.0}
     for process in (tree := _tree(pid)):
-        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+        with contextlib.suppress(psutil.Error):  # the process has ended meanwhile
             name, times = process.name(), process.cpu_times()
             below = "driver" if name.startswith(("node", "MainThread")) else "browser"
             kind = "python" if process.pid == pid else below
@@ -61,7 +61,7 @@ def cpu_seconds(pid: int) -> dict[str, float] | None:
 
 @contextmanager
 def ending_on_signal() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the program as an error does, so that everything it has started is ended, too."""
+    """Turn SIGTERM and SIGHUP into `SystemExit` within this context, so that cleanup ends all child processes."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

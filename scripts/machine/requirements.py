@@ -1,4 +1,4 @@
-"""What the project's own metadata says it needs, compared with what is installed."""
+"""Comparison of the requirements in the project's metadata with the installed packages."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from packaging.utils import canonicalize_name
 
 @dataclass(frozen=True)
 class Needed:
-    """One distribution that the project or an extra of it asks for."""
+    """A distribution that the project or one of its extras requires."""
 
     name: str
     extra: str
-    """Empty for what is always needed."""
+    """Name of the extra; empty for a requirement of the project itself."""
     wanted: str
-    """A version specifier such as `>=1.4,<2`."""
+    """Version specifier such as `>=1.4,<2`."""
     installed: str
-    """Empty if it is not there."""
+    """Installed version; empty if the distribution is absent."""
 
     @property
     def fits(self) -> bool:
-        """Whether the installed version is one that is wanted."""
+        """Whether the installed version satisfies the specifier."""
         return bool(self.installed) and Requirement(self.name + self.wanted).specifier.contains(
             self.installed, prereleases=True
         )
 
 
 def needed() -> list[Needed]:
-    """Everything that `selfsurf` asks for on this platform, extras included.
+    """Return all distributions that `selfsurf` requires on this platform, extras included.
 
     Raises:
         importlib.metadata.PackageNotFoundError: `selfsurf` itself is not installed.
@@ -43,7 +43,7 @@ def needed() -> list[Needed]:
 
 
 def extra_of(module: str) -> str:
-    """The extra that brings a module, empty if none does."""
+    """Return the extra that installs a module; empty if none does."""
     wanted = canonicalize_name(module.split(".")[0])
     for extra, requirement in _requirements():
         if extra and canonicalize_name(requirement.name) == wanted:
@@ -64,7 +64,7 @@ def _requirements() -> Iterator[tuple[str, Requirement]]:
 
 
 def installed(name: str) -> str:
-    """The version of a distribution that is there; empty if it is not."""
+    """Return the installed version of a distribution; empty if it is absent."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -1,6 +1,6 @@
-"""Whether an installation of TensorRT-LLM has what `agents.policies.tensorrt.policy` uses. Run by `selfsurf doctor`.
+"""Check that TensorRT-LLM has what `agents.policies.tensorrt.policy` uses, for `selfsurf doctor`.
 
-Importing TensorRT-LLM starts MPI and CUDA, which may end the process, so the look is taken in a process of its own:
+Importing TensorRT-LLM starts MPI and CUDA, which may end the process, so the check runs in a process of its own:
 
     python -m selfsurf.scripts.machine.tensorrt_check
 """
@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 SECONDS = 300
-"""How long the import may take; on a cold disk it takes minutes."""
+"""Seconds until the check is given up; from a cold disk, the import takes minutes."""
 
 USED: Mapping[str, Sequence[str]] = {
     "tensorrt_llm:LLM": ("model", "tokenizer", "tensor_parallel_size", "dtype"),
@@ -34,26 +34,26 @@ USED: Mapping[str, Sequence[str]] = {
         "tokenizer", "model_dir", "model_type", "modality", "prompts", "media",
     ),
 }  # fmt: skip
-"""`module:name` -> the parameters that the policy passes by name."""
+"""Names of the parameters that the policy passes to each `module:name`."""
 
 LORA_CONFIG = ("lora_dir", "max_lora_rank", "lora_target_modules", "max_loras", "max_cpu_loras")
 
 
 @dataclass(frozen=True)
 class Found:
-    """What an installation is like."""
+    """Properties of an installation of TensorRT-LLM."""
 
     version: str = ""
     device: str = ""
-    """The first CUDA device, empty if there is none."""
+    """Name of the first CUDA device; empty without one."""
     missing: Sequence[str] = ()
-    """What the policy uses and the installation has not."""
+    """Names that the policy uses and the installation lacks."""
     error: str = ""
-    """Why it can't be imported at all."""
+    """Reason why the import fails; empty if it succeeds."""
 
 
 def check() -> Found:
-    """Look at the installation from a process of its own."""
+    """Inspect the installation in a separate process."""
     command = [sys.executable, "-m", "selfsurf.scripts.machine.tensorrt_check"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -67,10 +67,10 @@ def check() -> Found:
 
 
 def look() -> Found:
-    """Look at the installation from this process."""
+    """Inspect the installation in this process."""
     try:
         package: Any = import_module("tensorrt_llm")
-    except Exception as error:  # a missing library, a driver that is too old, a stub that refuses: all are findings
+    except Exception as error:  # a missing library, an old driver or a stub package may raise anything
         return Found(error=(f"{type(error).__name__}: {error}".splitlines() or [""])[0])
     import torch
 

@@ -1,1 +1,1 @@
-"""Measures the observation against Chromium's accessibility tree, on real pages."""
+"""Measurement of the observation against Chromium's accessibility tree, on real pages."""

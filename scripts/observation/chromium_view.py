@@ -1,8 +1,8 @@
-"""What Chromium itself knows of the page an environment shows, as `fidelity.Node`s.
+"""Chromium's own view of an environment's page, as `fidelity.Node`s.
 
-Layout, attributes and shadow trees come from one `DOMSnapshot` a process, roles and names from
-`Accessibility.getFullAXTree` of each frame, listeners from `DOMDebugger`. Slow (seconds on long pages) and
-independent of the observation's own pass, which is the point.
+Layout, attributes and shadow trees come from one `DOMSnapshot` per process, roles and names from
+`Accessibility.getFullAXTree` of each frame, listeners from `DOMDebugger`. Collecting takes seconds on long pages and is
+deliberately independent of the observation's own pass.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ LISTENED = frozenset({
     "click", "dblclick", "mousedown", "mouseup", "pointerdown", "pointerup", "touchstart", "touchend", "dragstart",
     "contextmenu",
 })  # fmt: skip
-"""Events whose listeners make something happen when an element is acted on."""
+"""Events whose listeners show that acting on an element has an effect."""
 
 CELLS = frozenset({"gridcell", "columnheader", "rowheader"})
 CELL_SAYS = frozenset({"aria-selected", "aria-sort", "data-date", "data-day", "data-time", "data-value"})
-"""Attributes by which a cell of a grid tells a listener around it which cell it is."""
+"""Attributes by which a grid cell identifies itself to a listener on an ancestor."""
 
 STYLES = ("cursor", "visibility", "overflow-x")
 
 
 def collect(core: EnvCore) -> list[Node]:
-    """Collect the elements of the active tab, every frame and shadow tree included."""
+    """Collect the elements of the active tab, including every frame and shadow tree."""
     return runtime().run(_nodes(core), timeout=300)
 
 
 async def _nodes(core: EnvCore) -> list[Node]:
-    """The elements of each of the tab's processes, which have a protocol session each."""
+    """Return the elements of all processes of the tab, each of which has a protocol session of its own."""
     assert core.session is not None
     tab = core.session.active
     out = await _process(0, tab.protocol, None)
@@ -52,7 +52,7 @@ async def _nodes(core: EnvCore) -> list[Node]:
 
 
 async def _process(number: int, session: Any, frame: Any) -> list[Node]:
-    """The elements of one process; `frame` is its Playwright frame, None for the tab's own."""
+    """Return the elements of one process; `frame` is its Playwright frame, None for the tab's own."""
     holder = frame and await (await frame.frame_element()).bounding_box()
     offset = (holder["x"], holder["y"]) if holder else (0.0, 0.0)
     known = await _accessible(session)
@@ -65,7 +65,7 @@ async def _process(number: int, session: Any, frame: Any) -> list[Node]:
 
 
 async def _looked_up(session: Any, node: Node) -> Node:
-    """Ask the page what the snapshot does not say of an element of ours that is not judged interactive."""
+    """Add facts that the snapshot lacks to a node that the observation lists but the judge finds non-interactive."""
     if not node.stamp or is_interactive(node):
         return node
     thing = (await session.send("DOM.resolveNode", {"backendNodeId": node.key[1]}))["object"]["objectId"]
@@ -74,7 +74,7 @@ async def _looked_up(session: Any, node: Node) -> Node:
     if can_be_acted_on(node, ()):
         return node
     clickable = (node.tag in CONTROLS and "disabled" not in node.attributes) or await _listens(session, thing)
-    if node.tag == "li" and not clickable:  # a list listens for its items
+    if node.tag == "li" and not clickable:  # a list may have the listener for its items
         around = await _evaluated(session, thing, "this.parentElement || this")
         clickable = await _listens(session, around["objectId"])
     elif node.role in CELLS and CELL_SAYS & set(node.attributes) and not clickable:
@@ -94,7 +94,7 @@ async def _listens(session: Any, thing: str) -> bool:
 
 
 async def _is_heard(session: Any, thing: str) -> bool:
-    """Does anything around the element listen for what happens to it?"""
+    """Whether any ancestor of a grid cell listens for the cell's events."""
     around = "this.closest('[role=grid], [role=treegrid]') && this.parentNode"
     while "objectId" in (above := await _evaluated(session, thing, around)):
         thing, around = above["objectId"], "this.parentNode || this.host || null"
@@ -104,7 +104,7 @@ async def _is_heard(session: Any, thing: str) -> bool:
 
 
 async def _accessible(session: Any) -> dict[int, dict[str, Any]]:
-    """The accessibility nodes of one process by backend node id."""
+    """Return the accessibility nodes of one process by backend node id."""
     tree = await session.send("Page.getFrameTree")
     known: dict[int, dict[str, Any]] = {}
     for frame in _frame_ids(tree["frameTree"]):
@@ -126,7 +126,7 @@ def _frame_ids(tree: dict[str, Any]) -> list[str]:
 
 
 async def _modal_dialog(session: Any) -> int | None:
-    """The backend node id of the modal dialog on top, outside of which everything is inert."""
+    """Return the backend node id of the top modal dialog, outside of which everything is inert; None without one."""
     expression = "Array.from(document.querySelectorAll('dialog:modal')).pop()"
     found = (await session.send("Runtime.evaluate", {"expression": expression}))["result"]
     if "objectId" not in found:
@@ -136,7 +136,7 @@ async def _modal_dialog(session: Any) -> int | None:
 
 
 class _Document:
-    """One document of a snapshot."""
+    """A document of a snapshot."""
 
     def __init__(self, snapshot: dict[str, Any], index: int) -> None:
         raw = snapshot["documents"][index]
@@ -145,7 +145,7 @@ class _Document:
         self.scroll = (raw.get("scrollOffsetX", 0), raw.get("scrollOffsetY", 0))
         self.offset = (0.0, 0.0)
         self.empty = False
-        """In a frame without an area."""
+        """Whether the document is in a frame without an area."""
         self.where = ""
         self.parents: list[int] = self.raw["parentIndex"]
         self.frames = _rare(self.raw["contentDocumentIndex"])
@@ -167,20 +167,20 @@ class _Document:
             for node, tag in enumerate(self.tags)
             if tag == "label" and self.attributes[node].get("for") and self.bounds.get(node)
         }
-        """Labels by the tree that they are in and the id that they are for."""
+        """Label nodes by their tree and the id that they refer to."""
         self.images = {
             (attributes.get("usemap") or "#")[1:]: node
             for node, attributes in enumerate(self.attributes)
             if "usemap" in attributes
         }
-        """Images by the map that they use."""
+        """Image nodes by the name of the map that they use."""
 
     def _pairs(self, values: list[int]) -> dict[str, str]:
         texts = [self.strings[value] if value >= 0 else "" for value in values]
         return dict(zip(texts[::2], texts[1::2], strict=True))
 
     def place(self, offset: tuple[float, float], documents: list[_Document], where: str, empty: bool) -> None:
-        """Set where this document and those framed in it are, in coordinates of the top frame's viewport."""
+        """Set the positions of this document and its frames, in coordinates of the top frame's viewport."""
         self.offset = (offset[0] - self.scroll[0], offset[1] - self.scroll[1])
         self.where, self.empty = where, empty
         for holder, index in self.frames.items():
@@ -189,7 +189,7 @@ class _Document:
             documents[index].place(inside, documents, where or "frame", empty or self._area(holder) is None)
 
     def nodes(self, session: int, known: dict[int, dict[str, Any]], modal: int | None) -> list[Node]:
-        """The elements that have a role of some sort or a stamp."""
+        """Return the elements that have an accessibility node or a stamp."""
         return [
             self._node(node, (session, backend), known, modal)
             for node, (kind, backend) in enumerate(zip(self.raw["nodeType"], self.raw["backendNodeId"], strict=True))
@@ -242,11 +242,11 @@ class _Document:
         def edits(one: int) -> bool:
             return self.attributes[one].get("contenteditable", "false").lower() != "false"
 
-        # In a document that is edited as a whole, the body is where one types.
+        # In a document that is editable as a whole, the body receives the text.
         return edits(node) or (self.tags[node] == "body" and not any(edits(one) for one in above))
 
     def _above(self, node: int) -> list[int]:
-        """The elements around a node, the nearest first."""
+        """Return the ancestor elements of a node, the nearest first."""
         out = []
         while (node := self.parents[node]) >= 0:
             if self.raw["nodeType"][node] == 1:
@@ -262,13 +262,13 @@ class _Document:
         return dict(zip(STYLES, (self.strings[value] for value in values), strict=False))
 
     def _tree(self, node: int) -> int:
-        """The host of the shadow tree that a node is in; -1 for the document."""
+        """Return the host of the shadow tree that contains a node; -1 for the document."""
         while node >= 0 and node not in self.roots:
             node = self.parents[node]
         return self.parents[node] if node >= 0 else -1
 
     def _box(self, node: int) -> Box | None:
-        """The box of an element or of what stands for it, in coordinates of the top frame's viewport."""
+        """Return the box of an element, or of its substitute, in coordinates of the top frame's viewport."""
         if self.empty:
             return None
         clips = self.bounds.get(node) is not None and self._style(node).get("overflow-x", "visible") != "visible"
@@ -289,7 +289,7 @@ class _Document:
         return box if box is not None and box[2] > 0 and box[3] > 0 else None
 
     def _content(self, node: int) -> Box | None:
-        """The box around what an element contains that has an area."""
+        """Return the bounding box of an element's descendants that have an area."""
         boxes: list[Box] = []
         waiting = list(self.children.get(node, []))
         while waiting and len(boxes) < 100:

@@ -1,45 +1,48 @@
-"""How faithful an observation is, with Chromium's accessibility tree as judge. Pure functions; no browser in here.
+"""Fidelity of an observation, judged by Chromium's accessibility tree, in pure functions without a browser.
 
-`scripts.observation.chromium_view` collects what Chromium knows as `Node`s; this module decides which of them are
+`scripts.observation.chromium_view` collects Chromium's view as `Node`s. This module decides which of them are
 interactive, joins them to the observation's elements by the stamp that `stamp_ids=True` writes, and counts.
 
-**What the judge calls interactive.** An element of the page that is not ignored by the accessibility tree, has a box,
-and
-- has one of the roles in `ACTION_ROLES` (whether it is enabled or not), or
-- is focusable by the user: natively, through `tabindex` of 0 or more, or as an editing host.
+**Interactive elements.** An element is judged interactive if the accessibility tree doesn't ignore it, it has a box,
+and it
+- has one of the roles in `ACTION_ROLES` (enabled or not), or
+- is focusable by the user: natively, through a `tabindex` of at least 0, or as an editing host.
 
-Left out are
-- what is inert, or in a frame without an area;
-- `option`s of a `<select>`: they are part of it, and the observation gives them as `options` of its element;
-- what browsers build into a control (user-agent shadow trees: the fields and arrows of a date input, the buttons of
-  a video): the control stands for them;
-- documents and frames: their content is judged by itself. A document that is an editing host does count;
+Excluded are
+- inert elements, and those in a frame without an area;
+- `option`s of a `<select>`, which the observation gives as `options` of the select;
+- parts that browsers build into a control (user-agent shadow trees: the fields and arrows of a date input, the buttons
+  of a video), which the control represents;
+- documents and frames, whose content is judged by itself. A document that is an editing host does count;
 - elements that only scripts can focus (negative `tabindex`, no role of action), and scroll containers, which are
   focusable merely because they scroll;
 - SVG and other elements for which Chromium has no accessibility node at all.
 
-**A box** is a layout box with an area, wherever on the page, clipped or transparent or not; for an element whose own
-box is empty the box of what it contains (a link around a float) and does not clip, of its label, or of the image that
-uses its map.
+**A box** is a layout box with an area, anywhere on the page, even if clipped or transparent. For an element whose own
+box is empty, it is the box of its contents (a link around a float) unless the element clips them, of its label, or of
+the image that uses its map.
 
-**Region.** `page`: everything. `viewport`: on both sides only what overlaps the viewport.
+**Region.** `page`: everything. `viewport`: on both sides, only elements that overlap the viewport.
 
-**Recall** is the share of judged elements that the observation has as elements of their own; an ancestor or a label
-in their place does not count. **Roles** agree when the observation's role is one of `accepted_roles`. **Names** agree
-when they are equal after `plain`; a name that the observation ends with an ellipsis agrees when the judge's name
-starts with the rest. For a field that Chromium leaves without a name in the shadow tree of a custom element, the name
-that it gives to that element is accepted, too: a label names the host. Where Chromium gives no name because the role
-takes none (`NAMELESS`, roles of Chromium's own), the element's text is accepted, too. A file input is "Choose File" to
-Chromium, and a video "Unable to play media.", which is what the browser writes on it, not its name: no name is
-accepted, too. Where the name is nothing but icons, the title is accepted, too. **Agreement** is the share of matched
-elements whose role and name both agree.
+**Recall** is the share of judged elements that the observation has as elements of their own; an ancestor or a label in
+their place doesn't count. **Roles** agree when the observation's role is one of `accepted_roles`. **Names** agree when
+they are equal after `plain`; a name that the observation ends with an ellipsis agrees when the judge's name starts with
+the rest. Further names are accepted:
+- for a field without a name in the shadow tree of a custom element, Chromium's name for that element, because a label
+  names the host;
+- for a role that takes no name (`NAMELESS`, roles of Chromium's own), the element's text;
+- for a file input ("Choose File" to Chromium) or a video ("Unable to play media."), no name, because the browser writes
+  these texts itself;
+- for a name that consists of icons, the title.
 
-**A false element** is one of the observation's that is not judged interactive and on which nothing would happen: no
-listener for clicks, pointers or drags of its own, no pointer cursor, not focusable, editable or draggable, no native
-control, no label of one, and no role of action that the accessibility tree merely hides (`aria-hidden`). Cells of a
-grid that say which they are (`aria-selected`, `data-date`) may have that listener anywhere around them. One that is
-not rendered (closed details, `content-visibility: hidden`) is false, whatever it listens to. One that is inert counts
-as false unless its states say `inert`, `disabled` or `covered`.
+**Agreement** is the share of matched elements whose role and name both agree.
+
+**A false element** is an element of the observation that is not judged interactive and can't be acted on: it has no
+listener of its own for clicks, pointers or drags, and no pointer cursor; it is not focusable, editable or draggable; it
+is neither a native control nor the label of one; and it has no role of action that the accessibility tree merely hides
+(`aria-hidden`). A cell of a grid that identifies itself (`aria-selected`, `data-date`) may have the listener on any
+ancestor. An element that is not rendered (closed details, `content-visibility: hidden`) is false regardless of
+listeners. An inert element is false unless its states include `inert`, `disabled` or `covered`.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ Box = tuple[float, float, float, float]
 Element = Mapping[str, Any]
 
 RECALL, AGREEMENT, FALSE = 0.99, 0.97, 0.02
-"""Targets: at least, at least, at most."""
+"""Targets: minimum recall, minimum agreement, maximum share of false elements."""
 
 TARGETS = {"recall": RECALL, "agreement": AGREEMENT, "false_share": FALSE}
 
@@ -63,7 +66,7 @@ ACTION_ROLES = frozenset({
     "spinbutton", "tab", "menuitem", "menuitemcheckbox", "menuitemradio", "treeitem", "option",
     "Date", "DateTime", "InputTime", "ColorWell", "DisclosureTriangle", "DisclosureTriangleGrouped",
 })  # fmt: skip
-"""Chromium's roles (as the protocol writes them) of what is there to be acted on."""
+"""Chromium's roles, as the protocol spells them, of elements that can be acted on."""
 
 CONTROLS = frozenset({"a", "area", "button", "input", "select", "textarea", "summary", "audio", "video"})
 
@@ -90,7 +93,7 @@ ROLES: Mapping[str, frozenset[str]] = {
     )
     for role in roles.split()
 }
-"""Chromium's roles -> the observation's that say the same. A role not listed is accepted under its own name."""
+"""Equivalent roles of the observation, by Chromium's role. Other roles are accepted under their own name."""
 
 
 NAMELESS = frozenset({
@@ -104,52 +107,54 @@ BUILT_IN_NAMES = frozenset({"Choose File", "Choose Files", "No file chosen", "Un
 
 @dataclass(frozen=True)
 class Node:
-    """An element of the page as Chromium knows it."""
+    """An element of the page in Chromium's view."""
 
     key: tuple[int, int]
-    """Protocol session and backend node id: unique on the page."""
+    """Protocol session and backend node id, unique on the page."""
     tag: str
-    """Lower-case."""
+    """Tag name in lower case."""
     attributes: Mapping[str, str] = field(default_factory=dict)
     html: str = ""
-    """Start tag and first text, for people."""
+    """Start tag and first text, for display."""
     path: str = ""
-    """Tag, id and classes of the nearest ancestors, for people."""
+    """Tags, ids and classes of the nearest ancestors, for display."""
     box: Box | None = None
-    """x, y, width, height in CSS pixels of the top frame's viewport, of the element or of what stands for it."""
+    """Box of the element or its substitute: x, y, width, height in CSS pixels of the top frame's viewport; None without
+    one."""
     role: str = ""
     """Chromium's role; empty without an accessibility node."""
     own_role: bool = False
-    """The role is Chromium's own, with no counterpart in ARIA."""
+    """Whether the role is Chromium's own, without a counterpart in ARIA."""
     name: str = ""
     host_name: str = ""
-    """Chromium's name for the custom element in whose shadow tree it is."""
+    """Chromium's name for the custom element whose shadow tree contains the element."""
     text: str = ""
-    """All text in it, shown or not; cut after some hundred signs."""
+    """All text in the element, visible or not, cut after some hundred characters."""
     ignored: bool = True
     focusable: bool = False
     editable: bool = False
     inert: bool = False
     clickable: bool = False
-    """Chromium says that it responds to clicks, or that the list does whose item it is; or it is a control, or has
-    listeners for clicks, pointers or drags, or is a cell of a grid and they are around it."""
+    """Whether the element responds to clicks: Chromium reports it or its list as clickable, it is a control, or it has
+    listeners for clicks, pointers or drags (for a grid cell, possibly on an ancestor)."""
     pointer: bool = False
-    """Its cursor is the pointing hand."""
+    """Whether the cursor over the element is the pointing hand."""
     labels: bool = False
-    """It is, or is inside of, a label of a control."""
+    """Whether the element is a label of a control, or inside one."""
     in_select: bool = False
     built_in: bool = False
-    """Part of a user-agent shadow tree."""
+    """Whether the element is part of a user-agent shadow tree."""
     shown: bool = True
-    """Not skipped by `content-visibility: hidden` or in closed details. Looked up only for stamped elements."""
+    """Whether the element is rendered, outside of `content-visibility: hidden` and closed details. Looked up only for
+    stamped elements."""
     where: str = ""
-    """`closed` inside a closed shadow root, `shadow` in an open one, `frame` and `foreign` in frames; for people."""
+    """Location for display: `closed` or `shadow` in a closed or open shadow root, `frame` or `foreign` in frames."""
     stamp: str = ""
-    """What the observation wrote into `data-agent-id`."""
+    """Value of `data-agent-id`, written by the observation; empty if there is none."""
 
 
 def is_interactive(node: Node) -> bool:
-    """Does the judge call this element interactive? See the module's docstring."""
+    """Whether the judge considers an element interactive, as defined in the module's docstring."""
     if node.ignored or node.built_in or node.box is None or node.inert:
         return False
     if node.role in FRAMES or node.tag in ("iframe", "frame"):
@@ -169,12 +174,12 @@ def _user_focusable(node: Node) -> bool:
         return int(index) >= 0
     if node.tag in CONTROLS:
         return True
-    # What remains is focusable as an editing host, or because it scrolls.
+    # Otherwise it is focusable as an editing host, or because it scrolls.
     return node.attributes.get("contenteditable", "false").lower() != "false"
 
 
 def can_be_acted_on(node: Node, states: Sequence[str]) -> bool:
-    """Would anything happen if an agent acted on this element, which the judge does not call interactive?"""
+    """Whether acting on an element that is not judged interactive could have an effect."""
     if node.inert:
         return bool({"inert", "disabled", "covered"} & set(states))
     return node.shown and (
@@ -186,19 +191,19 @@ def can_be_acted_on(node: Node, states: Sequence[str]) -> bool:
 
 
 def accepted_roles(node: Node) -> frozenset[str]:
-    """The roles under which the observation may give this element."""
+    """Return the roles that are accepted from the observation for an element."""
     if node.tag == "input" and node.attributes.get("type", "").lower() in ("month", "week"):
         return frozenset({node.attributes["type"].lower()})
     accepted = ROLES.get(node.role, frozenset({node.role.lower()}))
-    if node.own_role:  # says what the element is built of, not what it is for
+    if node.own_role:  # the role describes the construction of the element, not its purpose
         accepted |= {"generic"}
-    if node.editable and node.role not in ACTION_ROLES:  # ARIA has no role for an editing host; users know it as this
+    if node.editable and node.role not in ACTION_ROLES:  # ARIA has no role for an editing host; users see a textbox
         accepted |= {"textbox"}
     return accepted
 
 
 def plain(text: str) -> str:
-    """Normalise a name: runs of white space become one blank; private-use and zero-width characters are removed.
+    """Normalise a name: collapse whitespace, and remove private-use and zero-width characters.
 
     Private-use characters are icons of a font.
     """
@@ -207,20 +212,20 @@ def plain(text: str) -> str:
 
 
 def same_name(theirs: str, ours: str) -> bool:
-    """Do the names agree? A cut name, which ends with an ellipsis, has to agree as far as it goes."""
+    """Whether two names agree; a cut name, which ends with an ellipsis, has to be a prefix."""
     theirs, ours = plain(theirs), plain(ours)
     return theirs == ours or (len(ours) > 40 and ours.endswith("…") and theirs.startswith(ours[:-1].rstrip()))
 
 
 def names_agree(node: Node, ours: str) -> bool:
-    """Is this one of the names under which the observation may give the element?"""
+    """Whether the observation's name is accepted for an element."""
     if same_name(node.name, ours):
         return True
     if node.host_name and not plain(node.name) and node.tag in CONTROLS:
         return not plain(ours) or same_name(node.host_name, ours)
     if node.name in BUILT_IN_NAMES and node.tag in ("input", "video", "audio"):
         return not plain(ours)
-    if node.name.strip() and not plain(node.name):  # an icon
+    if node.name.strip() and not plain(node.name):  # the name is an icon
         return plain(ours) in ("", plain(node.attributes.get("title", "")))
     if not plain(node.name) and (node.own_role or node.role in NAMELESS) and node.role not in ACTION_ROLES:
         said, text = (re.sub(r"\s", "", plain(one)).rstrip("…") for one in (ours, node.text))
@@ -240,7 +245,7 @@ Kind = Literal["missing", "role", "name", "false"]
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One element about which the two sides differ."""
+    """An element on which Chromium and the observation disagree."""
 
     kind: Kind
     node: Node
@@ -253,25 +258,25 @@ class Verdict:
     """Counts of one page, or of several together."""
 
     judged: int = 0
-    """Elements that the judge calls interactive."""
+    """Number of elements judged interactive."""
     matched: int = 0
     roles: int = 0
-    """Of the matched, those whose roles agree."""
+    """Number of matched elements whose roles agree."""
     names: int = 0
     both: int = 0
     elements: int = 0
-    """Elements of the observation."""
+    """Number of the observation's elements."""
     false: int = 0
     disagreements: list[Disagreement] = field(default_factory=list)
 
     @property
     def recall(self) -> float:
-        """Share of the judged that were matched; 1 on a page without any."""
+        """Share of judged elements that were matched; 1 on a page without any."""
         return _share(self.matched, self.judged)
 
     @property
     def agreement(self) -> float:
-        """Share of the matched whose role and name both agree."""
+        """Share of matched elements whose role and name both agree."""
         return _share(self.both, self.matched)
 
     @property
@@ -281,7 +286,7 @@ class Verdict:
 
     @property
     def shares(self) -> dict[str, float]:
-        """All shares; `role` and `name` are of the matched, those that agree."""
+        """All shares by name; `role` and `name` are agreements among matched elements."""
         return {
             "recall": self.recall, "role": _share(self.roles, self.matched), "name": _share(self.names, self.matched),
             "agreement": self.agreement, "false_share": self.false_share,
@@ -289,11 +294,11 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        """Are the targets met?"""
+        """Whether all targets are met."""
         return self.recall >= RECALL and self.agreement >= AGREEMENT and self.false_share <= FALSE
 
     def figures(self) -> dict[str, float | int]:
-        """Counts and shares, for JSON."""
+        """Return counts and shares for JSON."""
         counts = {name: getattr(self, name) for name in ("judged", "matched", "elements", "false")}
         return {**counts, **{name: round(share, 4) for name, share in self.shares.items()}}
 
@@ -305,13 +310,13 @@ def _share(part: int, whole: int) -> float:
 def judge(
     nodes: Iterable[Node], elements: Sequence[Element], region: Region = "page", size: tuple[int, int] = (1280, 720)
 ) -> Verdict:
-    """Compare what Chromium knows with an observation's elements.
+    """Compare Chromium's view with an observation's elements.
 
     Args:
-        nodes: Chromium's side.
+        nodes: Chromium's view.
         elements: `obs["elements"]` of an environment made with `stamp_ids=True`.
-        region: what of the page is compared.
-        size: width and height of the viewport, for the region `viewport`.
+        region: Part of the page to compare.
+        size: Width and height of the viewport, for the region `viewport`.
     """
     ours = {str(element["id"]): element for element in elements}
     verdict = Verdict()
@@ -333,7 +338,7 @@ def judge(
                 verdict.false += 1
                 theirs = f"{node.role or 'no node'} {plain(node.name)!r}{' inert' * node.inert}"
                 verdict.disagreements.append(Disagreement("false", node, theirs, _described(element)))
-    # The page replaced these between the observation and the judge's look, or removed their stamps.
+    # The page replaced these elements between the two looks, or removed their stamps.
     left = (element for stamp, element in ours.items() if stamp not in seen)
     verdict.elements += sum(region == "page" or bool(element["in_viewport"]) for element in left)
     return verdict
@@ -357,7 +362,7 @@ def _described(element: Element) -> str:
 
 
 def total(verdicts: Iterable[Verdict]) -> Verdict:
-    """Add verdicts up: the micro average, where each element counts the same."""
+    """Return the sum of the counts: the micro average, which weights elements equally."""
     out = Verdict()
     for verdict in verdicts:
         for name in ("judged", "matched", "roles", "names", "both", "elements", "false"):
@@ -366,13 +371,13 @@ def total(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def mean(verdicts: Sequence[Verdict]) -> dict[str, float]:
-    """The macro average of the shares, where each page counts the same."""
+    """Return the mean of the shares: the macro average, which weights pages equally."""
     shares = [verdict.shares for verdict in verdicts] or [dict.fromkeys(Verdict().shares, 0.0)]
     return {name: sum(each[name] for each in shares) / len(shares) for name in shares[0]}
 
 
 def grouped(disagreements: Iterable[Disagreement]) -> list[list[Disagreement]]:
-    """Put alike disagreements together, the most frequent first: one defect often shows a hundred times."""
+    """Group similar disagreements, the most frequent first, because one defect often causes many."""
     groups: dict[tuple[str, ...], list[Disagreement]] = {}
     for one in disagreements:
         node = one.node
@@ -385,7 +390,7 @@ def grouped(disagreements: Iterable[Disagreement]) -> list[list[Disagreement]]:
 
 
 def _difference(theirs: str, ours: str) -> str:
-    """In which way do two names differ?"""
+    """Return the way in which two names differ."""
     some, other = theirs.replace(" ", ""), ours.replace(" ", "")
     ways = {
         "ours is empty": not ours,

@@ -1,8 +1,8 @@
-"""How faithful, how fast and how large the observation is, page by page.
+"""Measurement of the observation's fidelity, speed and size, page by page.
 
-Every page is opened twice: once as users open it, for time and size (median of several observations with
-screenshot), and once stamped and without any limit on how far from the viewport the observation reaches, for what it
-sees. The judge is Chromium's accessibility tree (`scripts.observation.fidelity` says how).
+Every page is opened twice: once by default, for time and size (median of several observations with screenshot), and
+once stamped and with unlimited reach beyond the viewport, for fidelity. The judge is Chromium's accessibility tree
+(`scripts.observation.fidelity`).
 """
 
 from __future__ import annotations
@@ -29,35 +29,36 @@ from selfsurf.scripts.terminal.console import console, progress
 PEERS = ("browsergym", "browser-use")
 VIEWPORT = (1280, 720)
 REPEAT = 5
-"""Observations that are timed."""
+"""Number of timed observations."""
 
 QUIET_MS, QUIET_TRIES = 300, 20
-"""A page is looked at once two observations that far apart are equal, and after so many tries in any case."""
+"""Milliseconds between two observations that must be equal before a page is measured, and the maximum number of tries.
+"""
 
 EXAMPLES = 3
-"""Elements shown of disagreements that are alike."""
+"""Number of elements shown for each group of similar disagreements."""
 
 
 @dataclass
 class Row:
-    """What was measured on one page."""
+    """Results of one page."""
 
     page: Page
     url: str = ""
     verdict: Verdict = field(default_factory=Verdict)
     seconds: float = 0.0
-    """Median of the time of an observation with screenshot."""
+    """Median seconds of an observation with screenshot."""
     characters: int = 0
     """Length of `dom`."""
     groups: list[list[Disagreement]] = field(default_factory=list)
     peers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What a peer gave for the same address: `seconds`, `characters`, and `missing`, the parts that it gave up on; or
-    `error`."""
+    """Results of each peer for the same address: `seconds`, `characters`, and `missing`, the parts that the peer gave
+    up on; or `error`."""
     problem: str = ""
-    """Why it could not be measured."""
+    """Reason why the page could not be measured; empty if it was."""
 
     def figures(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """Return the results for JSON."""
         about = {"page": self.page.name, "kind": self.page.kind, "package": self.page.source.package}
         if self.problem:
             return {**about, "problem": self.problem}
@@ -66,15 +67,15 @@ class Row:
 
 
 def measure(pages: Sequence[Page], *, region: Region = "page", peers: Sequence[str] = ()) -> list[Row]:
-    """Measure on each page.
+    """Measure the observation on each page.
 
     Args:
-        pages: on which.
-        region: `page`: the whole page is compared; `viewport`: what is in it, as seen by a default observation.
-        peers: other environments, timed on the same addresses.
+        pages: Pages to measure.
+        region: `page` to compare the whole page; `viewport` to compare its visible part, in a default observation.
+        peers: Other environments, timed on the same addresses.
 
     Returns:
-        A row for each page; its `problem` says why one could not be measured.
+        A row for each page; its `problem` gives the reason if the page could not be measured.
     """
     rows = [Row(page) for page in pages]
     with Pages() as served, progress("Pages", len(pages)) as update:
@@ -84,7 +85,7 @@ def measure(pages: Sequence[Page], *, region: Region = "page", peers: Sequence[s
                 _measure(row, region)
             except Unavailable as error:
                 row.problem = f"skipped: {error}"
-            except Exception as error:  # one page must not cost the figures of the others
+            except Exception as error:  # a failing page must not lose the results of the others
                 message = str(error).strip() or "no message"
                 row.problem = f"failed: {type(error).__name__}: {message.splitlines()[0][:200]}"
             if row.problem:
@@ -135,13 +136,13 @@ def _measure_peer(name: str, rows: Sequence[Row]) -> None:
             try:
                 seen = peer.observe(row.url, 3)
                 row.peers[name] = {**seen, "seconds": round(statistics.median(seen["seconds"]), 4)}
-            except Exception as error:  # a peer that fails on a page is a finding, not the end of the run
+            except Exception as error:  # a peer's failure on a page is a result, too
                 row.peers[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:200]}"}
             update(number + 1, note=f"{row.page.name} {time.monotonic() - start:.0f} s")
 
 
 def totals(rows: Sequence[Row]) -> dict[str, Any]:
-    """Averages over the measured pages, for JSON: `micro` counts elements, `macro` pages."""
+    """Return averages over the measured pages for JSON: `micro` weights elements equally, `macro` pages."""
     verdicts = [row.verdict for row in rows if not row.problem]
     return {
         "pages": len(verdicts),

@@ -1,4 +1,4 @@
-"""Other browser environments, each in a virtual environment of its own, to be measured beside ours."""
+"""Other browser environments for comparison, each in a virtual environment of its own."""
 
 from selfsurf.scripts.peers.environments import PeerError
 from selfsurf.scripts.peers.peer import Peer, open_peer

@@ -1,4 +1,4 @@
-"""browser-use's side of the measurements. Runs in its own Python, under `worker.py`."""
+"""Worker code for measuring browser-use. Runs in browser-use's own Python, under `worker.py`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 from browser_use.browser import BrowserProfile, BrowserSession
 
 MOST_CHARACTERS = 40_000
-"""Where its agent cuts the text that it gives the model (`max_clickable_elements_length`)."""
+"""Maximum length of the text for the model, as in browser-use's agent (`max_clickable_elements_length`)."""
 
 VIEWPORT = {"width": 1280, "height": 720}
 
 
 class Side:
-    """What can be asked for. Times are seconds."""
+    """Requests that the worker answers. Times are in seconds."""
 
     def __init__(self) -> None:
-        # The loop goes on between requests, as the session's connection to its browser wants it.
+        # The loop must keep running between requests, for the session's connection to its browser.
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         profile = BrowserProfile(
@@ -36,10 +36,10 @@ class Side:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def observe(self, url: str, repeat: int) -> dict[str, Any]:
-        """Time the state that each step of its agent takes, screenshot included, after one that is not counted.
+        """Time the browser state that each agent step uses, including the screenshot, after an untimed first one.
 
-        On a slow page it gives up on parts by time limits of its own: `missing` names them, and the times are those
-        after which it went on without.
+        On a slow page, browser-use gives up on parts after its own timeouts: `missing` names them, and the times
+        include only the wait for them.
         """
         if url != self._url:
             self._run(self._session.navigate_to(url))
@@ -62,5 +62,5 @@ class Side:
         return await self._session.get_browser_state_summary(include_screenshot=True)
 
     def close(self) -> None:
-        """Close its browser."""
+        """Close the browser."""
         self._run(self._session.kill())

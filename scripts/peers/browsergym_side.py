@@ -1,4 +1,4 @@
-"""BrowserGym's side of the measurements. Runs in its own Python, under `worker.py`."""
+"""Worker code for measuring BrowserGym. Runs in BrowserGym's own Python, under `worker.py`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ import gymnasium
 from browsergym.utils.obs import flatten_axtree_to_str
 
 KEPT = 2
-"""Open pages that are kept, since a benchmark goes to and fro between two; each is two browsers."""
+"""Number of pages kept open, because a benchmark alternates between two; each takes two browsers."""
 
 BOXES = 5
-"""Elements that are clicked in turn."""
+"""Number of elements that are clicked in turn."""
 
 
 Move: TypeAlias = tuple[str, str, str | None]
-"""Role and name of an element to click; with a text, to fill: which one of its role, a digit, and what."""
+"""Role, name and text of a move: a click if the text is None, else a fill. The first character of the text is the index
+of the element among those of its role."""
 
 
 def _option(goal: str) -> list[Move]:
@@ -45,7 +46,7 @@ SOLVED: dict[str, Callable[[str], list[Move]]] = {
     "enter-text": _fields(1, "Submit"),
     "login-user": _fields(2, "Login"),
 }
-"""What solves a task, from its goal."""
+"""Functions that return the solving moves for a goal, by task."""
 
 
 def _make(base_url: str, task: str, delay: bool) -> Any:
@@ -55,7 +56,7 @@ def _make(base_url: str, task: str, delay: bool) -> Any:
 
 
 def _found(observation: Any, role: str, name: str = "") -> list[str]:
-    """The ids of the elements of a role, and of a name if one is given."""
+    """Return the ids of the elements with a role and, if given, a name."""
     return [
         node["browsergym_id"]
         for node in observation["axtree_object"]["nodes"]
@@ -64,14 +65,14 @@ def _found(observation: Any, role: str, name: str = "") -> list[str]:
 
 
 class Side:
-    """What can be asked for. Times are seconds."""
+    """Requests that the worker answers. Times are in seconds."""
 
     def __init__(self) -> None:
         self._pages: OrderedDict[str, Any] = OrderedDict()
         self._tasks: dict[tuple[str, bool], Any] = {}
 
     def observe(self, url: str, repeat: int) -> dict[str, Any]:
-        """Time the observation that each of its steps takes, screenshot included, after one that is not counted."""
+        """Time the observation that each step takes, including the screenshot, after an untimed first one."""
         env = self._pages.pop(url, None)
         if env is None:
             while len(self._pages) >= KEPT:
@@ -98,11 +99,11 @@ class Side:
     def miniwob(
         self, base_url: str, task: str, role: str, seed: int, resets: int, steps: int, delay: bool
     ) -> dict[str, Any]:
-        """Time resets and clicks on the first elements with a role; `delay`: with its default sleep in a step."""
+        """Time resets and clicks on the first elements with a role; `delay` keeps the default sleep in a step."""
         env = self._tasks.get((task, delay))
         if env is None:
             env = self._tasks[task, delay] = _make(base_url, task, delay)
-            env.reset(seed=seed)  # the first one pays for the driver's start
+            env.reset(seed=seed)  # the first reset includes the driver's start
         times: dict[str, list[float]] = {"reset": [], "step": []}
         for index in range(resets):
             start = time.perf_counter()
@@ -118,7 +119,7 @@ class Side:
         return times
 
     def solve(self, base_url: str, task: str, seeds: list[int], delay: bool) -> dict[str, Any]:
-        """Time episodes of one of `SOLVED` from reset to success; `delay`: with its default sleep in a step."""
+        """Time episodes of a task in `SOLVED` from reset to success; `delay` keeps the default sleep in a step."""
         begun = time.perf_counter()
         env = _make(base_url, task, delay)
         seconds, steps, solved = [], 0, 0
@@ -140,7 +141,7 @@ class Side:
         return {"seconds": seconds, "elapsed": time.perf_counter() - begun, "steps": steps, "solved": solved}
 
     def close(self) -> None:
-        """Close all its browsers."""
+        """Close all browsers."""
         for env in [*self._pages.values(), *self._tasks.values()]:
             env.close()
         browsergym.core._get_global_playwright().stop()

@@ -1,4 +1,4 @@
-"""The peers' virtual environments in the cache folder: which packages, which Python, which browser."""
+"""Virtual environments of the peers in the cache folder: packages, Python and browser."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from selfsurf.scripts.machine import install
 
 
 class PeerError(EnvError):
-    """A peer could not be installed, did not start, did not answer in time, or reported a failure."""
+    """A peer that could not be installed or started, timed out, or reported a failure."""
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a peer's virtual environment holds."""
+    """Contents of a peer's virtual environment."""
 
     packages: tuple[str, ...]
     python_below: tuple[int, int] = (4, 0)
-    """First Python version that the packages do not work with."""
+    """First Python version that the packages don't support."""
     pip_options: tuple[str, ...] = ()
     """Further options of `pip install`."""
 
 
 REQUIREMENTS = {
     "browsergym": Requirements(
-        # What browsergym-core itself pins: its playwright and, by it, a greenlet without wheels for Python 3.13.
+        # browsergym-core pins this playwright, whose greenlet has no wheels for Python 3.13.
         ("browsergym-core==0.14.3", "browsergym-miniwob==0.14.3", "miniwob==1.1.0", "playwright==1.44.0"),
         python_below=(3, 13),
     ),
     "browser-use": Requirements(("browser-use==0.13.14",)),
 }
-"""Peer -> what it needs, at the versions that are compared with."""
+"""Requirements of each peer, at the compared versions."""
 
 
 def home(name: str) -> Path:
-    """Return the folder of a peer: its virtual environment, its browser's wrapper, its logs."""
+    """Return the folder of a peer, for its virtual environment, browser wrapper and logs."""
     return cache_home() / "peers" / name
 
 
 def make(name: str, requirements: Requirements) -> Path:
-    """Make a peer's virtual environment, unless it is there, and return its Python.
+    """Create a peer's virtual environment, unless it exists, and return its Python.
 
     Raises:
-        PeerError: there is no fitting Python, its folder can't be made, or pip failed.
+        PeerError: There is no suitable Python, the folder can't be created, or pip failed.
     """
     python = _interpreter(name, requirements)
     try:
@@ -57,7 +57,7 @@ def make(name: str, requirements: Requirements) -> Path:
 
 
 def _interpreter(name: str, requirements: Requirements) -> str:
-    """Return the Python to make the environment with: ours, or an older one if the packages want that."""
+    """Return the Python for the environment: the current one, or an older one if the packages need it."""
     if sys.version_info[:2] < requirements.python_below:
         return sys.executable
     major, below = requirements.python_below
@@ -68,9 +68,9 @@ def _interpreter(name: str, requirements: Requirements) -> str:
 
 
 def browser_wrapper(path: Path) -> Path:
-    """Write a script at `path` that runs the browser that ours runs in, with what it needs to run anywhere.
+    """Write a script at `path` that runs selfsurf's browser with the switches it needs on any machine.
 
     Raises:
-        BrowserNotFound: there is no browser.
+        BrowserNotFound: There is no browser.
     """
     return install.write_program(path, f'exec "{find_browser()}" --no-sandbox --disable-gpu "$@"')

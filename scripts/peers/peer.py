@@ -1,4 +1,4 @@
-"""Opens a peer: its virtual environment, its worker process, and requests with a deadline."""
+"""Worker process of a peer: its start, and requests with a timeout."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from selfsurf.scripts.peers.environments import REQUIREMENTS, PeerError, browser
 FOLDER = Path(__file__).parent
 
 START_SECONDS = 180.0
-"""The longest that the first answer may take beyond the work itself: imports, a browser's launch."""
+"""Seconds added to the first request's timeout, for imports and the browser's launch."""
 
 OBSERVE_SECONDS = 150.0
-"""The longest that one observation may take; BrowserGym's of the largest page takes half a minute when idle."""
+"""Seconds until an observation times out; BrowserGym needs half a minute for the largest page on an idle machine."""
 
 MINIWOB_SECONDS = 30.0
-"""The longest that one reset or step of a MiniWoB++ task may take."""
+"""Seconds until a reset or step of a MiniWoB++ task times out."""
 
 CLOSE_SECONDS = 20.0
-"""How long a peer has to close its browsers before it is killed with them."""
+"""Seconds that a peer gets to close its browsers before they are killed."""
 
 
 class Peer(contextlib.AbstractContextManager["Peer"]):
-    """A peer's worker process. Get it with `open_peer`; close it, or use it as a context manager.
+    """A peer's worker process, opened by `open_peer`, and closed by `close` or as a context manager.
 
-    A worker that hangs or ends is replaced by the next request.
+    A worker that hangs or exits is replaced on the next request.
     """
 
     def __init__(self, name: str, command: list[str], environment: Mapping[str, str], log: Path) -> None:
@@ -49,22 +49,23 @@ class Peer(contextlib.AbstractContextManager["Peer"]):
         with self._log.open("w", encoding="utf8") as errors:
             worker = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf8",
-                env=self._environment, start_new_session=True,  # Ctrl-C is for us, who close it
+                # Ctrl-C is handled by this process, which closes the worker
+                env=self._environment, start_new_session=True,
             )  # fmt: skip
         self._worker, self._answers = worker, queue.Queue()
         threading.Thread(target=_read, args=(worker.stdout, self._answers), daemon=True).start()
         return worker
 
     def call(self, method: str, timeout: float, **arguments: Any) -> Any:
-        """Ask the worker for something.
+        """Send a request to the worker and return the result.
 
         Args:
-            method: of the class `Side` in the peer's file.
-            timeout: seconds, beside those for the start; a worker that takes longer is killed with its browsers.
-            arguments: of the method, as far as JSON goes.
+            method: Method of the class `Side` in the peer's file.
+            timeout: Seconds until the worker is killed with its browsers, in addition to those for the start.
+            arguments: Arguments of the method, as JSON data.
 
         Raises:
-            PeerError: it failed, is closed, or did not answer in time.
+            PeerError: The request failed or timed out, or the peer is closed.
         """
         if self._closed:
             raise PeerError(f"{self.name} is closed.")
@@ -83,7 +84,7 @@ class Peer(contextlib.AbstractContextManager["Peer"]):
         except BrokenPipeError:
             line = ""
         except BaseException:
-            self._kill()  # its answer would be taken for the next request's
+            self._kill()  # a late response would be mistaken for the next request's
             raise
         if not line:
             self._kill()
@@ -94,62 +95,64 @@ class Peer(contextlib.AbstractContextManager["Peer"]):
         return answer["result"]
 
     def observe(self, url: str, repeat: int) -> dict[str, Any]:
-        """Time the peer's observation of a page, screenshot included, after one that is not counted.
+        """Time the peer's observation of a page, including the screenshot, after an untimed first one.
 
         Returns:
-            `seconds`, a list of `repeat` times; `characters`, the size of the text that its model is given;
-            `missing`, the parts ("DOM", "screenshot") that the peer gave up on: the times are lower bounds then.
+            `seconds`, a list of `repeat` times; `characters`, the size of the text for the model; `missing`, the parts
+            ("DOM",
+            "screenshot") that the peer gave up on, in which case the times are lower bounds.
 
         Raises:
-            PeerError: it failed, is closed, or did not answer in time.
+            PeerError: The request failed or timed out, or the peer is closed.
         """
         return self.call("observe", OBSERVE_SECONDS * (repeat + 1), url=url, repeat=repeat)
 
     def miniwob(
         self, base_url: str, task: str, *, role: str, seed: int, resets: int, steps: int, delay: bool
     ) -> dict[str, list[float]]:
-        """Time resets and clicks of a MiniWoB++ task, observation with screenshot included; BrowserGym only.
+        """Time resets and clicks of a MiniWoB++ task, including observations with screenshots; BrowserGym only.
 
         Args:
-            base_url: where its pages are served, with a slash at the end.
-            task: such as `"click-checkboxes-large"`.
-            role: the first elements of this role are clicked in turn; the clicks must not end the episode.
-            seed: of the first reset; the next ones count up.
-            resets: how many, at least one.
-            steps: how many, after the last reset.
-            delay: with its default sleep before an observation; without: `pre_observation_delay=0`.
+            base_url: Address of the tasks' pages, with a trailing slash.
+            task: Name such as `"click-checkboxes-large"`.
+            role: Role whose first elements are clicked in turn; the clicks must not end the episode.
+            seed: Seed of the first reset; further resets count up.
+            resets: Number of resets, at least one.
+            steps: Number of steps after the last reset.
+            delay: Whether to keep the default sleep before an observation instead of `pre_observation_delay=0`.
 
         Returns:
-            Seconds: `reset` and `step`.
+            Seconds of each `reset` and `step`.
 
         Raises:
-            PeerError: it failed, is closed, or did not answer in time.
+            PeerError: The request failed or timed out, or the peer is closed.
         """
         timeout = MINIWOB_SECONDS * (resets + steps + 1)
         arguments = {"role": role, "seed": seed, "resets": resets, "steps": steps, "delay": delay}
         return self.call("miniwob", timeout, base_url=base_url, task=task, **arguments)
 
     def solve(self, base_url: str, task: str, seeds: list[int], *, delay: bool) -> dict[str, Any]:
-        """Run whole episodes of a MiniWoB++ task by a script of the right actions; BrowserGym only.
+        """Play whole episodes of a MiniWoB++ task by a script of correct actions; BrowserGym only.
 
         Args:
-            base_url: where its pages are served, with a slash at the end.
-            task: one of `browsergym_side.SOLVED`.
-            seeds: one for each episode.
-            delay: with its default sleep before an observation; without: `pre_observation_delay=0`.
+            base_url: Address of the tasks' pages, with a trailing slash.
+            task: Task in `browsergym_side.SOLVED`.
+            seeds: Seed of each episode.
+            delay: Whether to keep the default sleep before an observation instead of `pre_observation_delay=0`.
 
         Returns:
-            `seconds` of each episode from reset to end, `elapsed` with the environment's start and end, `steps` and
-            `solved`, of all of them.
+            `seconds` of each episode from reset to end, `elapsed` including the environment's start and end, and the
+            total
+            `steps` and `solved`.
 
         Raises:
-            PeerError: it failed, is closed, or did not answer in time.
+            PeerError: The request failed or timed out, or the peer is closed.
         """
         arguments = {"base_url": base_url, "task": task, "seeds": seeds, "delay": delay}
         return self.call("solve", MINIWOB_SECONDS * (4 * len(seeds) + 2), **arguments)
 
     def close(self) -> None:
-        """End the worker and its browsers. Closing twice is fine."""
+        """End the worker and its browsers; a second call does nothing."""
         self._closed = True
         worker = self._worker
         try:
@@ -171,14 +174,14 @@ class Peer(contextlib.AbstractContextManager["Peer"]):
 
 
 def open_peer(name: str) -> Peer:
-    """Open a peer; the first time this installs it, which takes a minute and the network.
+    """Open a peer; the first call installs it, which takes a minute and network access.
 
     Args:
         name: `"browsergym"` or `"browser-use"`.
 
     Raises:
-        PeerError: there is no such peer, or it could not be installed.
-        BrowserNotFound: there is no browser.
+        PeerError: The peer is unknown, or could not be installed.
+        BrowserNotFound: There is no browser.
     """
     if name not in REQUIREMENTS:
         raise PeerError(f"There is no peer {name!r}; there are {', '.join(REQUIREMENTS)}.")
@@ -191,7 +194,7 @@ def open_peer(name: str) -> Peer:
         side = "browsergym_side.py"
     else:
         environment["SELFSURF_PEER_BROWSER"] = str(browser_wrapper(folder / "chromium"))
-        environment["TIMEOUT_BrowserStateRequestEvent"] = str(OBSERVE_SECONDS)  # else it gives up after 30 s
+        environment["TIMEOUT_BrowserStateRequestEvent"] = str(OBSERVE_SECONDS)  # the default is 30 s
         environment["BROWSER_USE_CONFIG_DIR"] = str(folder / "config")
         side = "browser_use_side.py"
     command = [str(python), "-P", str(FOLDER / "worker.py"), str(FOLDER / side)]
@@ -199,7 +202,7 @@ def open_peer(name: str) -> Peer:
 
 
 def _playwright_path(python: Path, environment: Mapping[str, str]) -> Path:
-    """Ask a peer's Playwright where it expects its own build of Chromium."""
+    """Return the path at which a peer's Playwright expects its own build of Chromium."""
     script = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
     try:
         done = subprocess.run(

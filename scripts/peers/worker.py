@@ -1,8 +1,8 @@
-"""Runs in a peer's own Python: one request a line on the input, one answer a line on the output.
+"""Worker in a peer's own Python: one request per line on stdin, one response per line on stdout.
 
-`python worker.py FILE`: the file defines a class `Side`, whose methods are what can be asked for. A request is
-`{"method": ..., "arguments": {...}}`, its answer `{"result": ...}` or `{"error": "..."}`. What the peer prints goes to
-the error stream. The end of the input ends it. Imports nothing of this project, which that Python does not have.
+`python worker.py FILE`: the file defines a class `Side`, whose methods answer the requests. A request is `{"method":
+..., "arguments": {...}}`, its response `{"result": ...}` or `{"error": "..."}`. The peer's own output goes to stderr.
+The worker exits at the end of stdin. It imports nothing of this project, because the peer's Python doesn't have it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def main(path: str) -> None:
-    """Answer requests until the input ends."""
+    """Answer requests until the end of stdin."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf8")
     os.dup2(2, 1)
     side: Any = None

@@ -1,4 +1,4 @@
-"""What the attempt logs under a root come to: success by provider and action, errors, latency, fallbacks, the worst.
+"""Figures of all attempt logs below a root: success by provider and action, errors, latency, fallbacks, failures.
 
 Reads `attempt.jsonl` and `summary.json` (`browser_env.attempts`). A damaged file is named and left out.
 """
@@ -21,16 +21,16 @@ from selfsurf.browser_env.attempts.log import read_lines
 from selfsurf.sdft.measure.statistics import wilson_interval
 
 FORMAT = 1
-"""Of the figures, which a later report takes as its baseline."""
+"""Format version of the figures, which a later report reads as its baseline."""
 
 WORST = 10
-"""Failed attempts that are shown."""
+"""Number of failed attempts that are shown."""
 
 PERCENTILES = (50, 90, 99)
 
 
 _Example = tuple[int, str, int, dict[str, Any]]
-"""Failures in its run, time, a number that is its own, and the example."""
+"""Failed attempt for display: failures in its run, timestamp, tie-breaking number, and the data."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class _Group:
     ended: int = 0
     unfinished: int = 0
     cancelled: int = 0
-    """Attempts that their callers gave up. They count in no rate."""
+    """Attempts that their callers cancelled, which no rate counts."""
     retries: int = 0
 
     def add(self, start: Mapping[str, Any] | None, end: Mapping[str, Any] | None) -> None:
@@ -77,8 +77,8 @@ def figures(folder: Path, since: str = "") -> dict[str, Any]:
     """Return the figures of all runs below a `browser-automation` folder, as plain data.
 
     Args:
-        folder: has a folder a day.
-        since: the first day that counts, as `2026-11-25`; all if empty.
+        folder: Folder that holds a folder per day.
+        since: First day to count, as `2026-11-25`; all days if empty.
     """
     groups: defaultdict[tuple[str, str], _Group] = defaultdict(_Group)
     fallbacks: Counter[tuple[str, str]] = Counter()
@@ -139,7 +139,7 @@ def figures(folder: Path, since: str = "") -> dict[str, Any]:
 
 
 def _sound(run: Path, damaged: list[dict[str, str]]) -> list[dict[str, Any]] | None:
-    """Return a run's lines, or None if they can't be read, which is noted."""
+    """Return the lines of a run's log, or None after listing an unreadable log in `damaged`."""
     path = run / "attempt.jsonl"
     try:
         return list(read_lines(path)) if path.exists() else []
@@ -149,7 +149,7 @@ def _sound(run: Path, damaged: list[dict[str, str]]) -> list[dict[str, Any]] | N
 
 
 def _decision(run: Path, lines: list[dict[str, Any]], damaged: list[dict[str, str]]) -> str:
-    """Return what came of a run, by its summary; one without was cut off."""
+    """Return the decision in a run's summary; `cut off` without a summary."""
     path = run / "summary.json"
     try:
         summary = json.loads(path.read_text(encoding="utf8"))
@@ -177,7 +177,7 @@ def _example(run: Path, line: Mapping[str, Any], start: Mapping[str, Any] | None
 
 
 def _worst(kinds: Iterable[list[_Example]]) -> list[dict[str, Any]]:
-    """Choose failures of the runs with the most: one of each kind first, then further ones."""
+    """Return the failures of the runs with the most failures: the first of each kind, then further ones."""
     ordered = [sorted(kind, reverse=True) for kind in kinds]
     first = sorted((kind[0] for kind in ordered), reverse=True)
     further = sorted((one for kind in ordered for one in kind[1:]), reverse=True)

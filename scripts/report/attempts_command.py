@@ -1,4 +1,4 @@
-"""`selfsurf report`: what the attempt logs come to, and whether it got worse."""
+"""`selfsurf report`: report on attempt logs, and fail if the figures got worse."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.moments import Since, moment
 
 CANT_TELL = 3
-"""Exit code of a gate that too few attempts pass."""
+"""Exit code of a gate with too few attempts for a verdict."""
 
 
 class Settings(Arguments):
-    """Which logs, and what they are compared with."""
+    """Options of `selfsurf report`: the logs, the report, and the gate."""
 
     root: Annotated[Path | None, typer.Argument()] = Field(
         default=None, description="Folder with browser-automation/; by default what CLAW_LOG_DIR names, else runs."
     )
     out: Path = Path("docs", "ops", "browser-automation-report.md")
-    """The report; its figures go beside it, with the ending .json."""
+    """File of the report; its figures are written beside it with the suffix .json."""
     since: Since = None
-    """First day that counts, such as 2026-11-25, or a duration, such as 7d; all days if not given."""
+    """First day to count, such as 2026-11-25, or a duration, such as 7d; all days if not given."""
     candidates: Path = Path("candidates.toml")
-    """File of `selfsurf sample`, if it is there: the report counts what was sampled and what was left out, and why."""
+    """File of `selfsurf sample`; if it exists, the report counts sampled runs, and skipped ones by reason."""
     baseline: Path | None = None
     """Figures (.json) of an earlier report to compare with."""
     gate: bool = False
-    """Fail where a provider's success fell, or a new type of error came up; needs --baseline."""
+    """Fail if a provider's success dropped, or a new type of error appeared; needs --baseline."""
     thresholds: Path | None = None
-    """TOML file of what the gate fails by; by default 10% of the success, 5% of the attempts, 20 attempts at least."""
+    """TOML file of the gate's thresholds; by default 10% of the success, 5% of the attempts, and at least 20 attempts.
+    """
 
 
 @command
 def main(settings: Settings) -> int:
-    """Report on the attempts that were logged.
+    """Report on logged attempts.
 
-    The exit code of --gate is 1 if something got worse, 3 if there are too few attempts to tell, else 0; 2 for options
-    that can't be, which write nothing.
+    The exit code of --gate is 1 if a figure got worse, 3 if there are too few attempts for a verdict, else 0. Invalid
+    options end with 2 and write nothing.
     """
     from selfsurf.browser_env.attempts.settings import LogSettings
 
@@ -90,7 +91,7 @@ def main(settings: Settings) -> int:
 
 
 def _sampling(path: Path) -> dict[str, Any] | None:
-    """Return what `selfsurf sample` has counted, None where it has not run."""
+    """Return the counts of `selfsurf sample`; None if it has not run."""
     if not path.exists():
         return None
     from selfsurf.browser_env.goal.spec import SpecError
@@ -103,7 +104,7 @@ def _sampling(path: Path) -> dict[str, Any] | None:
 
 
 def _baseline(path: Path) -> dict[str, Any]:
-    """Read an earlier report's figures, before anything is written: they may lie where the new ones go."""
+    """Read the figures of an earlier report, before the new figures may overwrite them."""
     try:
         found = json.loads(path.read_text(encoding="utf8"))
         if found["format"] != FORMAT:

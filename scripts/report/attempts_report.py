@@ -1,4 +1,4 @@
-"""Writes the figures of attempts as Markdown for an operator."""
+"""Markdown report of attempt figures for an operator."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from selfsurf.scripts.report.gate import Finding
 
 
 def report(now: Mapping[str, Any], before: Mapping[str, Any] | None, findings: Sequence[Finding], out: Path) -> str:
-    """Return the report.
+    """Return the report as Markdown.
 
     Args:
-        now: the figures (`attempts.figures`).
-        before: a baseline's.
-        findings: of the gate, if it was asked.
-        out: where the report will lie, for its links.
+        now: Figures from `attempts.figures`.
+        before: Figures of the baseline; None without one.
+        findings: Findings of the gate; empty without one.
+        out: Path of the report, for its relative links.
     """
     days = " to ".join(dict.fromkeys(now["days"])) if now["days"] else "no day"
     attempts = sum(one["attempts"] for one in now["providers"].values())
@@ -78,7 +78,7 @@ def report(now: Mapping[str, Any], before: Mapping[str, Any] | None, findings: S
 
 
 def _sampled(sampling: Mapping[str, Any]) -> list[str]:
-    """Return the section on real runs that were sampled."""
+    """Return the section on sampled runs."""
     left_out = [f"- left out because {_plain(why)}: {number}" for why, number in sampling["left_out"].items()]
     return [
         "## Sampled runs",
@@ -118,6 +118,6 @@ def _link(path: Path, out: Path) -> str:
 
 
 def _plain(text: str) -> str:
-    """Keep what a page or an error says from being read as Markdown, in one line."""
+    """Return text from a page or an error on one line, with Markdown escaped."""
     flat = " ".join(text.split())[:300]
     return "".join(f"\\{char}" if char in "\\`*_[]<>|#" else char for char in flat)

@@ -1,4 +1,4 @@
-"""Charts as SVG text, drawn for a width of 440 units; colours come from the page's style sheet."""
+"""Charts as SVG text, 440 units wide, with colours from the page's style sheet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH = 440
 
 @dataclass(frozen=True)
 class Bar:
-    """A value with its interval, as a line of `forest`."""
+    """One row of a `forest` chart: a value with its interval."""
 
     label: str
     value: float
@@ -25,17 +25,17 @@ class Bar:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve."""
+    """A labelled curve of a line chart."""
 
     label: str
     colour: str
-    """Name of a colour of the style sheet, without its dashes."""
+    """Colour variable of the style sheet, without the leading dashes."""
     points: Sequence[tuple[float, float, Interval | None]]
-    """Each with its interval, where there is one."""
+    """Points as (x, y, interval of y); the interval may be None."""
 
 
 def mini(value: float | None, interval: Interval | None) -> str:
-    """A share and its interval as a small bar for a cell of a table."""
+    """Return a small bar of a share and its interval, for a cell of a table."""
     if value is None:
         return ""
     parts = ['<rect class="track" x="0" y="5" width="110" height="4" rx="2"/>']
@@ -47,7 +47,7 @@ def mini(value: float | None, interval: Interval | None) -> str:
 
 
 def forest(bars: Sequence[Bar], low: float = 0, high: float = 1, write: Callable[[float], str] = percent) -> str:
-    """Values with their intervals below each other, on one scale."""
+    """Return a chart of values with their intervals in rows, on one scale."""
     left, right, row = 118, 302, 23
     height = row * len(bars) + 20
 
@@ -72,12 +72,12 @@ def forest(bars: Sequence[Bar], low: float = 0, high: float = 1, write: Callable
 
 
 def curves(lines: Sequence[Line], x_label: str, write: Callable[[float], str]) -> str:
-    """Shares against something, from 0 to the top of what is seen.
+    """Return a line chart of shares, from 0 to a rounded maximum.
 
     Args:
-        lines: what is drawn; all start at the left.
-        x_label: what the horizontal axis is.
-        write: how a value on it is written.
+        lines: Curves to draw.
+        x_label: Label of the horizontal axis.
+        write: Formats a value of the horizontal axis.
     """
     left, right, top, bottom, height = 38, WIDTH - 8, 8, 190, 224
     points = [point for line in lines for point in line.points]
@@ -119,7 +119,7 @@ def _curve(line: Line, place: Callable[[float, float], str]) -> list[str]:
 
 
 def _ticks(low: float, high: float, most: int) -> list[float]:
-    """Round values within a range."""
+    """Return about `most` round tick values within a range."""
     rough = (high - low) / most
     if rough <= 0:
         return [low]
@@ -130,12 +130,12 @@ def _ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def _cut(label: str, most: int) -> str:
-    """A label that fits; of a longer one its end, where names of tasks differ."""
+    """Return a label cut to its last `most` characters, because names of tasks differ at the end."""
     return label if len(label) <= most else "…" + label[1 - most :]
 
 
 def _short(value: float, write: Callable[[float], str]) -> str:
-    """A tick without digits that say nothing."""
+    """Return the label of a tick without a trailing `.0`."""
     return write(value).replace(".0", "")
 
 

@@ -1,4 +1,4 @@
-"""Results folders side by side: each against the first, on the tasks and seeds that both have."""
+"""Comparison of results folders: each against the first, on their common tasks and seeds."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from selfsurf.scripts.report.summary import Summary, task_numbers
 from selfsurf.sdft.measure.statistics import Interval, Mcnemar, interval_over_tasks, mcnemar, sign_flip_over_tasks
 
 FORMAT = 1
-"""Version of `comparison.json`."""
+"""Format version of `comparison.json`."""
 
 FEWEST_TASKS = 6
-"""Tasks below which a difference is tested by seed: with five, the exact test by task can't come below p 0.0625."""
+"""Number of tasks below which a difference is tested by seed: with five, the exact test by task can't reach p < 0.0625.
+"""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The other run minus the first, over common pairs."""
+    """Mean difference of another run minus the first, over common pairs of task and seed."""
 
     mean: float
     interval: Interval | None
-    """None with a single pair."""
+    """95% interval of the mean; None for a single pair."""
     p: float | None
-    """Of the sign-flip test; None where the values are not 0 or 1."""
+    """p value of the sign-flip test; None if values are not 0 or 1."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """How a task fared in both, strictly, on the common seeds."""
+    """Strict successes on one task in both runs, over the common seeds."""
 
     task: str
     pairs: int
@@ -43,36 +44,36 @@ class Change:
 
     @property
     def difference(self) -> float:
-        """Of the shares."""
+        """Difference of the success rates, other run minus first."""
         return (self.other - self.first) / self.pairs
 
 
 @dataclass(frozen=True)
 class Against:
-    """A run beside the first."""
+    """The comparison of one run with the first."""
 
     label: str
     pairs: int
     tasks: int
     unit: Literal["task", "seed"]
-    """What is resampled and tested: tasks with all their pairs, or below `FEWEST_TASKS` each pair by itself. Then the
-    result is one about these tasks alone."""
+    """Unit of resampling and testing: the task, or the single pair if there are fewer than `FEWEST_TASKS` tasks; then
+    the result holds for these tasks only."""
     left_out: int
-    """Pairs that both have, but at least one without a verdict."""
+    """Common pairs without a verdict in at least one of the runs."""
     first_rate: float
     other_rate: float
     strict: Difference
     lenient: Difference
     time_reward: Difference | None
     counts: Mcnemar
-    """Of strict success."""
+    """McNemar counts of strict success."""
     changes: tuple[Change, ...]
-    """Every common task, the largest change first."""
+    """Changes of all common tasks, the largest first."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs or more."""
+    """A comparison of two or more runs."""
 
     summaries: tuple[Summary, ...]
     labels: tuple[str, ...]
@@ -81,11 +82,11 @@ class Comparison:
 
     @property
     def complete(self) -> bool:
-        """No run lacks an episode."""
+        """Whether every run has all its episodes."""
         return all(summary.complete for summary in self.summaries)
 
     def as_json(self) -> dict[str, Any]:
-        """The content of `comparison.json`."""
+        """Return the content of `comparison.json`."""
         return {
             "format": FORMAT,
             "complete": self.complete,
@@ -99,10 +100,10 @@ class Comparison:
 
 
 def compare(summaries: Sequence[Summary]) -> Comparison:
-    """Set every run after the first beside the first.
+    """Compare every run with the first.
 
     Raises:
-        ResultsError: a run has no counted task and seed in common with the first.
+        ResultsError: A run has no counted pair of task and seed in common with the first.
     """
     labels = _labels([summary.results for summary in summaries])
     first = summaries[0].results
@@ -187,7 +188,7 @@ def _warnings(label: str, first: Results, other_label: str, other: Results) -> l
 
 
 def _labels(results: Sequence[Results]) -> tuple[str, ...]:
-    """Return the agents' names; where two share one, with their folders' names, and numbered if those are the same."""
+    """Return unique labels: the agents' names, with folder names or numbers where names repeat."""
     names = [each.run.agent.name for each in results]
     if len(set(names)) < len(names):
         folders = folder_names([each.folder for each in results])
@@ -198,7 +199,7 @@ def _labels(results: Sequence[Results]) -> tuple[str, ...]:
 
 
 def folder_names(folders: Sequence[Path]) -> list[str]:
-    """Return a name for each folder: its own, or where two share one the parts of the paths that differ."""
+    """Return the name of each folder; if two are equal, the parts of the paths that differ."""
     paths = [list(folder.resolve().parts) for folder in folders]
     if len({path[-1] for path in paths}) == len(paths):
         return [path[-1] for path in paths]

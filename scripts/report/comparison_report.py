@@ -1,4 +1,4 @@
-"""The report that sets two runs or more side by side."""
+"""Report that compares two or more runs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from selfsurf.scripts.report.formats import between, chance, count, percent, poi
 from selfsurf.scripts.report.page import about, card, legend, missing
 
 COLOURS = 6
-"""Runs that have a colour of their own; further ones share them."""
+"""Number of distinct run colours; further runs reuse them."""
 
 MOST_CHANGES = 20
-"""Tasks in the Markdown table of changes; the page has all."""
+"""Maximum number of tasks in the Markdown table of changes; the HTML page lists all."""
 
 METHOD = (
     "Every run is set beside the first on the tasks and seeds that both have; a pair of which either ended as "
@@ -26,13 +26,13 @@ METHOD = (
 
 
 def comparison_title(comparison: Comparison) -> str:
-    """What is compared with what."""
+    """Return the title of a comparison, with the names of its runs."""
     labels = comparison.labels
     return f"{labels[1]} against {labels[0]}" if len(labels) == 2 else f"{len(labels)} runs, each against {labels[0]}"
 
 
 def comparison_report(comparison: Comparison) -> list[doc.Block]:
-    """The report."""
+    """Return the blocks of the report."""
     labels, summaries = comparison.labels, comparison.summaries
     runs = list(zip(labels, summaries, strict=True))
     label = doc.Column("Run", lambda run: run[0], number=False)

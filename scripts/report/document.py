@@ -1,6 +1,6 @@
-"""What a report is made of, written once and rendered as HTML and as Markdown.
+"""Building blocks of reports, written once and rendered as HTML and as Markdown.
 
-Everything that comes from a results folder may have been written by a hostile page: texts are escaped here for both.
+Everything from a results folder may have been written by a hostile page, so all text is escaped here for both formats.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from selfsurf.scripts.report.markdown import plain, table
 from selfsurf.scripts.report.summary import Mean, Row, Spread
 
 LONGEST = 1200
-"""Characters of a text from an episode that a page shows; report.json has all of them."""
+"""Maximum number of characters shown of a text from an episode; report.json has the whole text."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a report: as HTML, and as lines of Markdown, which has no pictures."""
+    """A part of a report as HTML, and as lines of Markdown without pictures."""
 
     html: str
     markdown: Sequence[str] = ()
 
 
 def text(value: object) -> str:
-    """A text, escaped for HTML and cut where it is far too long."""
+    """Return a text escaped for HTML, and cut if it is too long."""
     shown = str(value)
     left_out = len(shown) - LONGEST
     return escape(shown) if left_out <= 0 else f"{escape(shown[:LONGEST])} … ({amount(left_out)} more characters)"
 
 
 def heading(words: str, eyebrow: str = "") -> Block:
-    """A heading, and above the first one what kind of report it is."""
+    """Return a section heading or, with an eyebrow text, the report's title."""
     if eyebrow:
         return Block(f'<div class="eyebrow">{eyebrow}</div><h1>{text(words)}</h1>', [f"# {plain(words)}", ""])
     return Block(f"<h2>{text(words)}</h2>", [f"## {plain(words)}", ""])
 
 
 def paragraph(words: str) -> Block:
-    """A paragraph."""
+    """Return a paragraph."""
     return Block(f"<p>{text(words)}</p>", [plain(words, LONGEST), ""])
 
 
 def banner(words: str, details: str = "") -> Block:
-    """Something that must not be overlooked, with `details` that may be long."""
+    """Return a prominent warning, with `details` that may be long."""
     if not details:
         return Block(f'<div class="banner" role="note">{text(words)}</div>', [f"> **{plain(words)}**", ""])
     html = (
@@ -59,7 +59,7 @@ def banner(words: str, details: str = "") -> Block:
 
 
 def facts(pairs: Sequence[tuple[str, object]]) -> Block:
-    """Names with what belongs to them; those without are left out."""
+    """Return a list of names with their values; empty values are left out."""
     known = [(name, value) for name, value in pairs if value not in (None, "", NONE)]
     shown = "".join(f"<dt>{text(name)}</dt><dd>{text(value)}</dd>" for name, value in known)
     lines = [*(f"- {plain(name)}: {plain(value)}" for name, value in known), ""]
@@ -67,25 +67,25 @@ def facts(pairs: Sequence[tuple[str, object]]) -> Block:
 
 
 def notes(lines: Sequence[str]) -> Block:
-    """How to read the figures."""
+    """Return notes on how to read the figures."""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return Block(f'<ul class="method">{items}</ul>', [" ".join(lines), ""])
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table."""
+    """A table cell."""
 
     text: str
     sort: float | str | None = None
-    """What it is sorted by if not by its text."""
+    """Sort key of the cell; None to sort by its text."""
     html: str = ""
-    """Its HTML, where that is more than its text."""
+    """HTML of the cell; empty to show its text."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its title, and the cell of a row."""
+    """A table column: its title, and a function from a row to a cell."""
 
     title: str
     cell: Callable[[Any], Cell | str]
@@ -93,28 +93,28 @@ class Column:
     only_html: bool = False
 
     def of(self, get: Callable[[Any], Any]) -> Column:
-        """The same column for rows of which `get` gives what it shows."""
+        """Return the same column for other rows, which `get` maps to the rows of this column."""
         return replace(self, cell=lambda row: self.cell(get(row)))
 
     @property
     def kind(self) -> str:
-        """The class attribute of its HTML cells."""
+        """Class attribute of the column's HTML cells."""
         return ' class="num"' if self.number else ""
 
     def made(self, row: Any) -> Cell:
-        """The cell of a row."""
+        """Return the cell of a row."""
         cell = self.cell(row)
         return Cell(cell) if isinstance(cell, str) else cell
 
 
 def grid(columns: Sequence[Column], rows: Sequence[Any], id: str = "", most: int = 1000) -> Block:
-    """A table that can be sorted and, with an id, filtered in a page.
+    """Return a table that can be sorted in a page and, with an id, filtered.
 
     Args:
-        columns: of the table; the first one stays in view.
-        rows: what the columns make cells of.
-        id: of the HTML element.
-        most: rows in Markdown.
+        columns: Columns of the table; the first one stays in view.
+        rows: Arguments of the columns' cell functions, one per row.
+        id: Id of the HTML element.
+        most: Maximum number of rows in Markdown.
     """
     shown = [column for column in columns if not column.only_html]
     cells = [[plain(column.made(row).text) for column in shown] for row in rows[:most]]
@@ -142,22 +142,22 @@ def _cell(column: Column, row: Any, is_head: bool) -> str:
 
 
 def number(value: float | None, written: str | None = None) -> Cell:
-    """A cell with a number; without one it is sorted last."""
+    """Return a cell with a number; None is sorted last."""
     return Cell(amount(value) if written is None else written, "" if value is None else value)
 
 
 def mean_cell(value: Mean | None, write: Callable[[float], str] = percent) -> Cell:
-    """A cell with a mean, sorted by it."""
+    """Return a cell with a mean, sorted by the mean."""
     return number(value.mean if value else None, mean(value, write))
 
 
 def median_cell(value: Spread | None) -> Cell:
-    """A cell with a median and the 90th percentile, sorted by the median."""
+    """Return a cell with a median and 90th percentile, sorted by the median."""
     return number(value.median if value else None, spread(value))
 
 
 def figure_columns() -> list[Column]:
-    """The columns of the figures of a set of episodes (`summary.Row`), the same in every report."""
+    """Return the columns for figures of episodes (`summary.Row`), the same in every report."""
 
     def bar(row: Row) -> Cell:
         return Cell("", row.strict.mean, mini(row.strict.mean, row.strict.interval)) if row.strict else Cell("", "")
@@ -193,6 +193,6 @@ def figure_columns() -> list[Column]:
 
 
 def markdown(blocks: Sequence[Block]) -> str:
-    """The report as Markdown."""
+    """Return the report as Markdown."""
     lines = "\n".join(line for block in blocks for line in block.markdown)
     return re.sub("\n{3,}", "\n\n", lines).rstrip() + "\n"

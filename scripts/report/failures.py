@@ -1,4 +1,4 @@
-"""The failures of a run as cards: last screenshot, what the task and the environment reported, the agent's answer."""
+"""Failures of a run as HTML cards: last screenshot, reported errors, and the agent's answer."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from selfsurf.scripts.report.formats import count
 from selfsurf.scripts.report.reading import Line, Pair, Results
 
 MOST_PICTURES = 150
-"""Screenshots embedded in a page; of every task its first failure comes before the second of any."""
+"""Maximum number of screenshots embedded in a page; each task's first failure has priority."""
 
 MOST_BYTES = 6_000_000
-"""Bytes of the PNG files embedded in a page."""
+"""Maximum total size in bytes of the PNG files embedded in a page."""
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def failures(results: Results, lines: Sequence[Line], folder: Path) -> str:
-    """The failures with their filters.
+    """Return the cards of the failures, with their filters.
 
     Args:
-        results: whose they are.
-        lines: the failed episodes, by task.
-        folder: where the page will be, which its links start from.
+        results: Results that the failures belong to.
+        lines: The failed episodes, sorted by task.
+        folder: Folder of the page, which links are relative to.
     """
     shots = {line.pair: results.inside(line.screenshot) for line in lines}
     embedded = _embedded(lines, shots)
@@ -47,7 +47,7 @@ def failures(results: Results, lines: Sequence[Line], folder: Path) -> str:
 
 
 def _embedded(lines: Sequence[Line], shots: dict[Pair, Path | None]) -> dict[Pair, str]:
-    """The pictures that fit, as data URIs, spread over the tasks."""
+    """Return the screenshots that fit as data URIs, spread over the tasks."""
     turns = [(turn, line) for _, own in groupby(lines, key=lambda line: line.task) for turn, line in enumerate(own)]
     found: dict[Pair, str] = {}
     left = MOST_BYTES

@@ -1,7 +1,7 @@
-"""Compares attempts' figures with a baseline's: did a provider get worse, or a new type of error come up?
+"""Gate on attempt figures, which fails if a provider got worse than a baseline or a new type of error appeared.
 
-A drop counts when it is larger than the threshold and its 95% interval excludes zero; a large drop that chance alone
-could have made is "can't tell". Attempts are taken for independent, though those of one run resemble each other.
+A drop counts if it exceeds the threshold and its 95% interval excludes zero; a large drop that may be chance is "can't
+tell". Attempts are assumed independent, although those of one run resemble each other.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ Verdict = Literal["passed", "failed", "can't tell"]
 
 
 class Thresholds(BaseModel):
-    """What the gate fails by."""
+    """Thresholds above which the gate fails."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_drop: float = Field(gt=0, le=1)
-    """Of a provider's success, as a part of the baseline's."""
+    """Maximum drop of a provider's success, as a fraction of the baseline's."""
     max_new_error_share: float = Field(ge=0, le=1)
-    """Of a provider's attempts, for a type of error that the baseline does not have."""
+    """Maximum share of a provider's attempts with an error type that the baseline lacks."""
     min_attempts: int = Field(ge=1)
-    """Of a provider, in the baseline and now."""
+    """Minimum number of a provider's attempts, in the baseline and now."""
 
 
 class Finding(BaseModel):
-    """What the gate found of one provider."""
+    """The gate's verdict on one provider."""
 
     provider: str
     verdict: Verdict
@@ -42,10 +42,10 @@ class Finding(BaseModel):
 
 
 def read_thresholds(path: Path | None = None) -> Thresholds:
-    """Read thresholds from a TOML file, by default the one that comes with the package.
+    """Read thresholds from a TOML file, by default from the one in the package.
 
     Raises:
-        ValueError: it can't be read; the message says why.
+        ValueError: The file can't be read; the message gives the reason.
     """
     try:
         text = path.read_text("utf8") if path else (resources.files(__package__) / "gate.toml").read_text("utf8")
@@ -60,12 +60,12 @@ def read_thresholds(path: Path | None = None) -> Thresholds:
 
 
 def judge(now: Mapping[str, Any], before: Mapping[str, Any], limits: Thresholds) -> list[Finding]:
-    """Judge figures (`attempts.figures`) by a baseline's.
+    """Compare figures (`attempts.figures`) with those of a baseline.
 
     Args:
-        now: of the attempts to judge.
-        before: the baseline's.
-        limits: what is too much.
+        now: Figures to judge.
+        before: Figures of the baseline.
+        limits: Thresholds of the gate.
     """
     found = []
     for provider in sorted({*now["providers"], *before["providers"]}):
@@ -83,7 +83,7 @@ def judge(now: Mapping[str, Any], before: Mapping[str, Any], limits: Thresholds)
 
 
 def _made(one: Mapping[str, Any]) -> int:
-    """Return how many attempts were made: one that never ended was, too."""
+    """Return the number of attempts made, including those that never ended."""
     return int(one["attempts"] + one["unfinished"])
 
 

@@ -1,7 +1,7 @@
-"""A leaderboard of results folders: a table for every suite and its seeds, ranked by strict success.
+"""Leaderboard of results folders: a table per suite and seeds, ranked by strict success.
 
-Only runs that were asked for the same tasks and seeds stand in one table. A run that lacks a verdict of an episode is
-listed below the others without a rank: what it lacks may be what it would have failed.
+A table compares only runs of the same tasks and seeds. A run that lacks verdicts is listed below the others without a
+rank, because the missing episodes may be failures.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Place:
-    """A run in a table."""
+    """A row of a leaderboard: a run with its rank."""
 
     rank: int | None
-    """None for a run that lacks verdicts."""
+    """Rank from 1; None for a run that lacks verdicts."""
     summary: Summary
 
 
 @dataclass(frozen=True)
 class Board:
-    """The runs of one suite, task list and list of seeds."""
+    """A table of a leaderboard: the runs of one suite, list of tasks, list of seeds and environment."""
 
     title: str
     places: tuple[Place, ...]
@@ -50,14 +50,14 @@ def write_leaderboard(folders: Sequence[Path], out: Path) -> tuple[list[Board], 
     """Write `leaderboard.md` and `leaderboard.html` into the folder `out`.
 
     Raises:
-        ResultsError: a folder can't be read.
+        ResultsError: A folder can't be read.
     """
     found = boards([summarise(read(folder)) for folder in folders])
     return found, write(out, "leaderboard", "Leaderboard", leaderboard_report(found, out))
 
 
 def boards(summaries: Sequence[Summary]) -> list[Board]:
-    """Put runs of the same suite, tasks, seeds and environment together and rank them."""
+    """Group runs by suite, tasks, seeds and environment, and rank each group."""
     together: dict[tuple[str, tuple[tuple[str, str, str], ...], tuple[int, ...], str], list[Summary]] = {}
     for summary in summaries:
         run = summary.results.run
@@ -76,13 +76,13 @@ def boards(summaries: Sequence[Summary]) -> list[Board]:
 
 
 def _options(tasks: Sequence[tuple[str, str, str]]) -> str:
-    """What sets these tasks apart from the same tasks with other options."""
+    """Return the task options as part of a title; empty for default options."""
     options = {given for _, given, _ in tasks}
     return " with various options" if len(options) > 1 else "" if options == {"{}"} else f" with {options.pop()}"
 
 
 def listed(found: Sequence[Board]) -> list[dict[str, Any]]:
-    """The tables as data."""
+    """Return the tables as plain data."""
     return [{"title": board.title, "places": [_listed(place) for place in board.places]} for board in found]
 
 
@@ -97,7 +97,7 @@ def _ranked(runs: Sequence[Summary]) -> tuple[Place, ...]:
 
 
 def _lacking(run: Summary) -> str:
-    """Say which verdicts a run lacks; empty if it has all."""
+    """Return which verdicts a run lacks; empty if it has all."""
     row = run.overall
     without = {"missing": row.missing, "ended as env_error": row.env_errors, "judged by nothing": row.unjudged}
     return ", ".join(f"{count(number, 'episode')} {what}" for what, number in without.items() if number)
@@ -108,7 +108,7 @@ def _share(run: Summary) -> float:
 
 
 def leaderboard_report(found: Sequence[Board], folder: Path) -> list[doc.Block]:
-    """The report; `folder` is where its page will be, which its links start from."""
+    """Return the blocks of the leaderboard, with links relative to `folder`, where its page is written."""
     runs = sum(len(board.places) for board in found)
     blocks: list[doc.Block] = [doc.heading("Leaderboard", "Benchmark"), doc.paragraph(count(runs, "run"))]
     unranked = [place.summary for board in found for place in board.places if place.rank is None]
@@ -140,7 +140,7 @@ def _columns(folder: Path) -> list[doc.Column]:
 
 
 def _agent(summary: Summary, folder: Path) -> doc.Cell:
-    """The agent's name, as a link to its report if that has been written."""
+    """Return a cell with the agent's name, linked to its report if that exists."""
     name, report = summary.results.run.agent.name, summary.results.folder / "report.html"
     if not report.exists():
         return doc.Cell(name)

@@ -1,6 +1,6 @@
-"""The one-file HTML page that all reports share.
+"""The self-contained HTML page that all reports share.
 
-The page's content security policy lets no script run but the one below it, and nothing be fetched.
+Its content security policy allows only the embedded script, and no fetches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from selfsurf.scripts.report.reading import Git, Line, Results, Run, Session
 
 
 def page(title: str, blocks: Sequence[Block]) -> str:
-    """A whole page."""
+    """Return a complete HTML page."""
     frame = files("selfsurf.scripts.report").joinpath("page.html").read_text("utf-8")
     style = files("selfsurf.scripts.report").joinpath("page.css").read_text("utf-8")
     script = files("selfsurf.scripts.report").joinpath("page.js").read_text("utf-8")
@@ -35,7 +35,7 @@ def write(out: Path, name: str, title: str, blocks: Sequence[Block]) -> list[Pat
     """Write a report into a folder as `name.md` and `name.html`, and return their paths.
 
     Raises:
-        NoRoom: the folder has no room left.
+        NoRoom: The disk is full.
     """
     paths = [out / f"{name}.md", out / f"{name}.html"]
     out.mkdir(parents=True, exist_ok=True)
@@ -45,12 +45,12 @@ def write(out: Path, name: str, title: str, blocks: Sequence[Block]) -> list[Pat
 
 
 def card(title: str, *content: str) -> str:
-    """A chart or table with its title."""
+    """Return a chart or table with a title."""
     return f'<section class="card"><h3>{escape(title)}</h3>{"".join(content)}</section>'
 
 
 def legend(*names: tuple[str, str], remark: str = "") -> str:
-    """Names with their colours (of the style sheet, without dashes)."""
+    """Return a legend of names with their colours (style sheet variables without dashes)."""
     keys = "".join(
         f'<span><span class="key" style="background:var(--{colour})"></span>{text(name)}</span>'
         for name, colour in names
@@ -59,7 +59,7 @@ def legend(*names: tuple[str, str], remark: str = "") -> str:
 
 
 def missing(results: Results, whose: str = "") -> list[Block]:
-    """The banners of an incomplete run and of one with episodes that have no verdict, or nothing."""
+    """Return banners for missing episodes and for episodes without a verdict; none for a complete run."""
     return [*_missing(results, whose), *_without_verdict(results, whose)]
 
 
@@ -87,7 +87,7 @@ def _missing(results: Results, whose: str) -> list[Block]:
 
 
 def about(run: Run) -> Block:
-    """What is needed to repeat a run."""
+    """Return the facts needed to reproduce a run, as a block of the report."""
     agent = run.agent
     sessions = "; ".join(
         f"{count(each.episodes, 'episode')} in {duration(each.seconds)} with {count(each.workers, 'worker')}"
@@ -122,7 +122,7 @@ def about(run: Run) -> Block:
 
 
 def _parts(run: Run, tell: Callable[[Run | Session], str]) -> str:
-    """Say something of a run, and of each of its sessions that another state of the code has played."""
+    """Describe a run, and each session whose description differs, on one line."""
     later = ((number, tell(session)) for number, session in enumerate(run.sessions, 1))
     return "; ".join(filter(None, [tell(run), *(f"session {number}: {told}" for number, told in later if told)]))
 
@@ -132,7 +132,7 @@ def _revision(git: Git | None) -> str:
 
 
 def _versions(part: Run | Session, run: Run) -> str:
-    """The versions of what is there; of a session, those that are others than the run's."""
+    """Return the versions of a run, or those of a session that differ from the run's."""
     base = {} if part is run else run.versions
     return _pairs({name: one for name, one in part.versions.items() if one != base.get(name, "absent")})
 

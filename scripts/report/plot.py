@@ -1,4 +1,4 @@
-"""Curves as PNG files."""
+"""Plots as PNG files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def against_environments(axes: tuple[Any, Any], counts: Sequence[int], labels: tuple[str, str]) -> None:
-    """Finish two axes, one above the other, that show figures against numbers of environments."""
+    """Label two stacked axes that plot figures against the number of environments."""
     for axis, label in zip(axes, labels, strict=True):
         axis.set_ylabel(label)
         axis.set_ylim(bottom=0)
@@ -24,7 +24,7 @@ def against_environments(axes: tuple[Any, Any], counts: Sequence[int], labels: t
 def drawn(
     path: Path, size: tuple[float, float] = (7, 7), rows: int = 1, columns: int = 1, **share: bool
 ) -> Iterator[Any]:
-    """Give the axes to draw into (an array where there are several), and write them to a file at the end."""
+    """Yield the axes to draw into (an array if there are several), and save the figure to a file on exit."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,7 +1,7 @@
-"""Read a results folder and refuse one that would give wrong figures. Knows nothing of statistics or pages.
+"""Reader of results folders, which refuses a folder that would give wrong figures.
 
-run.json         what was asked: suite, agent, tasks, seeds, versions
-results.jsonl    a line an episode, in the order in which they finished
+run.json         the request: suite, agent, tasks, seeds, versions
+results.jsonl    a line per episode, in the order in which they finished
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from selfsurf.browser_env.text import well_formed_json
 
 FORMAT = 1
-"""Version of the format; another one is refused."""
+"""Format version of a results folder; others are refused."""
 
 RERUNS = 2
-"""Times that an episode which ended as `env_error` is run again by a later command."""
+"""Number of times that later commands rerun an episode that ended as `env_error`."""
 
 Pair = tuple[str, int]
-"""A task and a seed: what an episode was asked for."""
+"""A task and a seed, which identify an episode of a run."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -34,58 +34,58 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class ResultsError(ValueError):
-    """A results folder can't be read; the message says where and what to do."""
+    """A results folder that can't be read; the message names the place and the remedy."""
 
 
 class AskedTask(BaseModel):
-    """A task of the suite."""
+    """A task that the run was to play."""
 
     id: str
     split: str = ""
     groups: tuple[str, ...] = ()
     options: dict[str, Any] = {}
-    """Passed to the task: it is another task with others."""
+    """Options passed to the task; different options make a different task."""
     sha256: str = ""
-    """Of a user's own task: its source and pages."""
+    """Hash of the source and pages of a user's own task; empty for others."""
 
 
 class Git(BaseModel):
-    """Where the code stood."""
+    """Git state of the code."""
 
     revision: str
     dirty: bool = False
 
 
 class Lost(BaseModel):
-    """A worker that was lost."""
+    """A worker that was lost during a run."""
 
     worker: int
     place: str = ""
     why: str
     again: Count = 0
-    """Episodes that were run again."""
+    """Number of episodes that were run again."""
     left: Count = 0
-    """Workers that were left."""
+    """Number of workers that remained."""
     seconds: Amount = 0.0
-    """Since the process began."""
+    """Seconds since the process began."""
 
 
 class Session(BaseModel):
-    """What one process of the run did, as far as it had come when it was killed."""
+    """The work of one process of the run, up to its end or kill."""
 
     seconds: Amount
     episodes: Count
     workers: Count = 1
     stopped: str = ""
-    """Why it ended before all was done, where it says so itself."""
+    """Reason for an early end, if the process recorded one."""
     lost: tuple[Lost, ...] = ()
     versions: dict[str, Any] = {}
-    """Where they are others than the run's, as `git`."""
+    """Versions of the session's code, if they differ from the run's; likewise `git`."""
     git: Git | None = None
 
 
 class Agent(BaseModel):
-    """Who acted, with the hashes that tell one adapter of a name from the next."""
+    """The agent of a run, with hashes that distinguish adapters and models of the same name."""
 
     name: str
     backend: str = ""
@@ -97,7 +97,7 @@ class Agent(BaseModel):
 
 
 class Run(BaseModel):
-    """`run.json`. Keys that are not named here are kept, and shown where the run is described."""
+    """The content of `run.json`. Unknown keys are kept, and shown in the description of the run."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -114,12 +114,12 @@ class Run(BaseModel):
     started: str = ""
     host: dict[str, Any] = {}
     environment: dict[str, Any] = {}
-    """The settings that were given for it."""
+    """Settings of the environment that were given explicitly."""
     sessions: tuple[Session, ...] = ()
 
 
 class Line(BaseModel):
-    """A line of `results.jsonl`: how an episode ended."""
+    """A line of `results.jsonl`: the result of an episode."""
 
     task: str
     seed: int
@@ -127,16 +127,16 @@ class Line(BaseModel):
     outcome_detail: str = ""
     reward: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     raw_reward: Finite | None = None
-    """The task's own reward, unscaled."""
+    """Task's own unscaled reward; None if the task has none."""
     time_reward: Finite | None = None
-    """The task's own reward, scaled by the time that was left; MiniWoB++ has one."""
+    """Task's own reward scaled by the remaining time, as in MiniWoB++; None for other tasks."""
     steps: Count
     claimed: bool | None = None
-    """The agent ended it by saying that it is done."""
+    """Whether the agent ended the episode by declaring it done; None in older results."""
     rejected: Count = 0
-    """Claims that its verifier rejected."""
+    """Number of claims that the agent's verifier rejected."""
     wrongly_rejected: Count | None = None
-    """Of these, those that were true; None where nobody knows."""
+    """Number of rejected claims that were true; None if unknown."""
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
     cost: Amount | None = None
@@ -152,42 +152,42 @@ class Line(BaseModel):
     env_errors: Count = 0
     """Attempts that ended as `env_error`, over all runs of the episode."""
     crashes: Count = 0
-    """Of these, while the agent's action was being carried out."""
+    """Number of `env_error` attempts that failed during the agent's action."""
     lost_cost: Amount = 0.0
-    """What they cost, in US dollars."""
+    """Cost of the attempts that ended as `env_error`, in US dollars."""
     judged: bool = True
-    """False if it was played to its end and nothing judges it."""
+    """Whether the episode was judged; False if it was played to its end and nothing judges it."""
     traceback: str = ""
 
     @property
     def pair(self) -> Pair:
-        """What it is an episode of."""
+        """Task and seed of the episode."""
         return self.task, self.seed
 
     @property
     def strict(self) -> bool:
-        """The task's own reward is whole."""
+        """Whether the task's own reward is 1."""
         return self._own == 1
 
     @property
     def lenient(self) -> bool:
-        """The task's own reward is above nothing."""
+        """Whether the task's own reward is above 0."""
         return self._own > 0
 
     @property
     def false_claim(self) -> bool | None:
-        """The agent said that it is done, and the task's own reward is not whole; None: older runs don't tell."""
+        """Whether the agent claimed to be done with the task's own reward below 1; None in older results."""
         return None if self.claimed is None else self.claimed and not self.strict
 
     @property
     def counted(self) -> bool:
-        """There is a verdict: an infrastructure failure says nothing about the agent, nor does a task without one."""
+        """Whether the episode has a verdict, which infrastructure failures and tasks without a judge lack."""
         return self.judged and self.outcome != "env_error"
 
     @property
     def spent(self) -> float | None:
-        """What all attempts at the episode cost, in US dollars."""
-        own = None if self.outcome == "env_error" else self.cost  # that of an `env_error` is lost
+        """Cost of all attempts at the episode, in US dollars; None if unknown."""
+        own = None if self.outcome == "env_error" else self.cost  # the cost of an `env_error` is in `lost_cost`
         return own if not self.lost_cost else self.lost_cost + (own or 0.0)
 
     @property
@@ -197,52 +197,52 @@ class Line(BaseModel):
 
 @dataclass(frozen=True)
 class Results:
-    """A results folder that was read and found sound."""
+    """The validated content of a results folder."""
 
     folder: Path
     run: Run
     lines: tuple[Line, ...]
-    """The latest of each episode, in the order in which they finished."""
+    """Latest line of each episode, in the order in which they finished."""
     cut: bool
-    """The last line was cut off by a kill, and is left out."""
+    """Whether the last line was cut off by a kill; it is left out."""
     superseded: tuple[Line, ...] = ()
     """`env_error` lines of episodes that were run again later."""
 
     @cached_property
     def counted(self) -> tuple[Line, ...]:
-        """The episodes that the score is made of."""
+        """Episodes with a verdict, which the score is computed from."""
         return tuple(line for line in self.lines if line.counted)
 
     @cached_property
     def env_errors(self) -> tuple[Line, ...]:
-        """The episodes that ended by no fault of the agent's: beside the score, never in it."""
+        """Episodes that ended in an infrastructure failure; the score leaves them out."""
         return tuple(line for line in self.lines if line.outcome == "env_error")
 
     @cached_property
     def given_up(self) -> int:
-        """How many of those the command that made them does not run again."""
+        """Number of `env_error` episodes that are no longer rerun by the command that made them."""
         tried = Counter(line.pair for line in (*self.superseded, *self.env_errors))
         return sum(tried[line.pair] > RERUNS for line in self.env_errors)
 
     @cached_property
     def unjudged(self) -> tuple[Line, ...]:
-        """The episodes that were played to their end and that nothing judges: beside the score, too."""
+        """Episodes that were played to their end without a judge, which the score leaves out."""
         return tuple(line for line in self.lines if not line.judged and line.outcome != "env_error")
 
     @property
     def per_minute(self) -> float | None:
-        """Episodes a minute by the clock on the wall, with all workers, over the sessions that are known."""
+        """Episodes per minute of wall-clock time, with all workers, over the recorded sessions; None if unknown."""
         seconds = sum(session.seconds for session in self.run.sessions)
         return 60 * sum(session.episodes for session in self.run.sessions) / seconds if seconds else None
 
     @cached_property
     def missing(self) -> tuple[Pair, ...]:
-        """What was asked and is not there."""
+        """Pairs of task and seed without a line."""
         there, tasks = {line.pair for line in self.lines}, [task.id for task in self.run.tasks]
         return tuple(pair for pair in product(tasks, self.run.seeds) if pair not in there)
 
     def inside(self, path: str | None) -> Path | None:
-        """The file or folder of this relative path, if it is there and not outside the results folder."""
+        """Return the file or folder at a relative path; None if it is missing or outside the results folder."""
         if not path or "\0" in path:
             return None
         found = (self.folder / path).resolve()
@@ -250,11 +250,11 @@ class Results:
 
 
 def read(folder: Path) -> Results:
-    """Read a results folder and check it.
+    """Read and validate a results folder.
 
     Raises:
-        ResultsError: it is none, is of another format, a line other than a cut last one is broken, or an episode is
-            there again after a verdict or was not asked for.
+        ResultsError: The folder is not a results folder or has another format, a line other than a cut last one is
+            broken, or an episode was not asked for or is repeated after a verdict.
     """
     run = _run(folder / "run.json")
     path = folder / "results.jsonl"
@@ -266,7 +266,7 @@ def read(folder: Path) -> Results:
         try:
             lines.append(_checked(Line, last, f"{path}, line {len(rows) + 1}"))
         except ResultsError:
-            cut = True  # whole lines end with a newline, so a kill has cut this one
+            cut = True  # a complete line ends with a newline, so a kill cut off this one
     _unasked_or_twice(run, lines, path)
     last_of = {line.pair: line for line in lines}
     latest = tuple(line for line in lines if last_of[line.pair] is line)

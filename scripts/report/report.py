@@ -1,4 +1,4 @@
-"""Write the reports of results folders: of one a report, of several a comparison, each as JSON, Markdown and HTML."""
+"""Report writers for one results folder or a comparison of several, as JSON, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from selfsurf.scripts.report.run_report import run_report
 from selfsurf.scripts.report.summary import Summary, summarise
 
 LONGEST_NAME = 200
-"""Most characters in the name of a comparison's folder."""
+"""Maximum length of the name of a comparison's folder."""
 
 
 def write_report(folder: Path, out: Path | None = None) -> tuple[Summary, list[Path]]:
     """Write `report.json`, `report.md` and `report.html` into the results folder, or into `out`.
 
     Raises:
-        ResultsError: the folder can't be read.
-        NoRoom: it has no room left.
+        ResultsError: The folder can't be read.
+        NoRoom: The disk is full.
     """
     summary, out = summarise(read(folder)), out or folder
     run = summary.results.run
@@ -46,12 +46,12 @@ def write_report(folder: Path, out: Path | None = None) -> tuple[Summary, list[P
 
 
 def write_comparison(folders: Sequence[Path], out: Path | None = None) -> tuple[Comparison, list[Path]]:
-    """Write `comparison.json`, `comparison.md` and `comparison.html` into a folder beside the first one, or into `out`.
+    """Write `comparison.json`, `comparison.md` and `comparison.html` into `out`, or into a folder beside the first one.
 
-    Without `out` the folder is a new one that is named for the runs, `comparison-BASE-TUNED`.
+    Without `out`, a new folder named after the runs is created, such as `comparison-BASE-TUNED`.
 
     Raises:
-        ResultsError: a folder can't be read, or has nothing in common with the first.
+        ResultsError: A folder can't be read, or has no episodes in common with the first.
     """
     comparison = compare([summarise(read(folder)) for folder in folders])
     if out is None:
@@ -62,11 +62,11 @@ def write_comparison(folders: Sequence[Path], out: Path | None = None) -> tuple[
 
 
 def headline(figures: Summary | Comparison, *, done: bool = False) -> list[str]:
-    """What the figures come to, in a few lines.
+    """Return the main figures as a few lines of text.
 
     Args:
-        figures: of a run, or several.
-        done: all that a command asked for has a verdict, whatever else the folder was ever asked for.
+        figures: Figures of one run, or a comparison.
+        done: Whether all episodes of the current command have a verdict, even if earlier commands asked for more.
     """
     if isinstance(figures, Summary):
         row, results = figures.overall, figures.results
@@ -93,7 +93,7 @@ def headline(figures: Summary | Comparison, *, done: bool = False) -> list[str]:
 
 
 def _lacking(results: Results, whose: str = "") -> list[str]:
-    """How much is missing or has no verdict, and the first of it."""
+    """Return lines that count the missing and unjudged episodes and name the first ones."""
     lines = [f"{incomplete(results, whose)} {_first(results.missing)}"] if results.missing else []
     if results.env_errors:
         lines.append(f"{no_verdict(results, whose)} {_first([line.pair for line in results.env_errors])}")
@@ -103,7 +103,7 @@ def _lacking(results: Results, whose: str = "") -> list[str]:
 
 
 def _larger(results: Results) -> list[str]:
-    """What a folder lacks besides what was asked for now."""
+    """Return a line on the episodes without a verdict that other commands asked for."""
     lacking = [*results.missing, *(line.pair for line in (*results.env_errors, *results.unjudged))]
     if not lacking:
         return []

@@ -1,4 +1,4 @@
-"""The report of one run."""
+"""Report on a single run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from selfsurf.scripts.report.reading import Results
 from selfsurf.scripts.report.summary import OUTCOMES, Mean, Row, Summary
 
 MOST_FAILURES = 100
-"""Failures in the Markdown table; report.json and report.html have all."""
+"""Maximum number of failures in the Markdown table; report.json and report.html have all."""
 
 METHOD = (
     "Strict success: the task's own reward is 1. Lenient success: it is above 0. The time-scaled reward is the task's "
@@ -32,7 +32,7 @@ METHOD = (
 
 
 def run_report(summary: Summary, folder: Path) -> list[doc.Block]:
-    """The report; `folder` is where its page will be, which its links start from."""
+    """Return the blocks of the report, with links relative to `folder`, where its page is written."""
     results, row = summary.results, summary.overall
     name, tasks = (
         doc.Column("Task", lambda row: row.name, number=False),
@@ -114,7 +114,7 @@ def _outcome(name: str) -> doc.Cell:
 
 
 def _seeds(results: Results) -> doc.Column:
-    """The episodes of each task as small squares, a seed each."""
+    """Return a column that shows the episodes of each task as small squares, one per seed."""
     numbers = sorted(results.run.seeds)
     lines: dict[tuple[str, int], Episode] = {(line.task, line.seed): line for line in results.lines}
 

@@ -1,7 +1,7 @@
-"""What a results folder comes to: figures for all episodes, a split, a group, a task; outcomes; curves.
+"""Figures of a results folder for all episodes and by split, group and task; outcomes; curves.
 
-Success is counted in two ways: strict, the task's own reward is whole, and lenient, it is above 0. Episodes that ended
-as `env_error` are in no mean and no median; they are counted beside.
+Success is counted in two ways: strict if the task's own reward is 1, and lenient if it is above 0. Episodes that ended
+as `env_error` are excluded from means and medians, and counted separately.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from selfsurf.scripts.report.reading import AskedTask, Line, Results
 from selfsurf.sdft.measure.statistics import Floats, Interval, draw_tasks_and_episodes, interval_over_tasks_and_episodes
 
 FORMAT = 1
-"""Version of `report.json`."""
+"""Format version of `report.json`."""
 
 OUTCOMES = tuple(str(outcome) for outcome in Outcome if outcome is not Outcome.RUNNING)
-"""Every way an episode can have ended, in the order in which they are shown."""
+"""All final outcomes of an episode, in display order."""
 
 SPREADS = ("steps", "seconds", "agent_seconds", "env_seconds", "prompt_tokens", "completion_tokens")
-"""What has a median and a 90th percentile."""
+"""Quantities reported as median and 90th percentile."""
 
 _POINTS = 60
-"""Most points of the curve against the step limit."""
+"""Maximum number of points of the curve against the step limit."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Mean:
     mean: float
     episodes: int
     interval: Interval | None
-    """None where there is no honest one: a single task's values that are not between 0 and 1."""
+    """95% interval of the mean; None for a single task's values outside 0 to 1, for which no valid one exists."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Row:
-    """The figures of a set of episodes. What no episode has is None."""
+    """Figures of a set of episodes; None for a figure that no episode has."""
 
     name: str
     split: str
@@ -59,25 +59,25 @@ class Row:
     tasks: int
     asked: int
     episodes: int
-    """Counted: there, with a verdict. The denominator of every share."""
+    """Number of episodes with a verdict, the denominator of every share."""
     env_errors: int
     unjudged: int
-    """Played to their end, and judged by nothing."""
+    """Number of episodes that were played to their end without a judge."""
     missing: int
     solved: int
-    """Strictly."""
+    """Number of strictly solved episodes."""
     strict: Mean | None
     lenient: Mean | None
     reward: Mean | None
     time_reward: Mean | None
     claims: Mean | None
-    """The share in which the agent ended it by saying that it is done."""
+    """Share of episodes that the agent ended by claiming to be done."""
     false_claims: Mean | None
-    """The share in which it said so, and was not."""
+    """Share of episodes in which the agent falsely claimed to be done."""
     rejected: int
-    """Claims that a verifier rejected."""
+    """Number of claims that a verifier rejected."""
     wrongly_rejected: int | None
-    """Of these, those that were true; None where nobody knows."""
+    """Number of rejected claims that were true; None if unknown."""
     steps: Spread | None
     seconds: Spread | None
     agent_seconds: Spread | None
@@ -90,21 +90,21 @@ class Row:
 
 @dataclass(frozen=True)
 class StepPoint:
-    """What would have been solved with at most so many steps."""
+    """Success within a step limit: the shares that would have been solved with at most `steps` steps."""
 
     steps: int
     strict: float
     lenient: float
     interval: Interval | None
-    """Of strict, at this point alone."""
+    """95% interval of `strict`, for this point alone."""
 
 
 @dataclass(frozen=True)
 class TimePoint:
-    """How far the run was after so much episode time."""
+    """Success so far after a given total of episode time."""
 
     seconds: float
-    """Of all episodes so far, added up: the clock on the wall went faster by the number of workers."""
+    """Sum of the seconds of all episodes so far; with several workers, less wall-clock time passed."""
     episodes: int
     strict: float
     lenient: float
@@ -120,28 +120,28 @@ class Summary:
     groups: tuple[Row, ...]
     tasks: tuple[Row, ...]
     failures: tuple[Line, ...]
-    """Counted and not strictly solved, by task and seed."""
+    """Counted episodes that are not strictly solved, by task and seed."""
     step_curve: tuple[StepPoint, ...]
     time_curve: tuple[TimePoint, ...]
 
     @property
     def parts(self) -> tuple[Row, ...]:
-        """All tasks, the splits, and the groups that do not hold all tasks again."""
+        """Rows of all tasks, the splits, and those groups that don't contain all tasks."""
         return (self.overall, *(row for row in (*self.splits, *self.groups) if row.tasks < self.overall.tasks))
 
     @property
     def complete(self) -> bool:
-        """Every episode that was asked for is there."""
+        """Whether no requested episode is missing."""
         return not self.results.missing
 
     @property
     def head(self) -> dict[str, Any]:
-        """What was run and what it came to, as data."""
+        """Folder, run and overall figures as plain data."""
         run, name = self.results.run.model_dump(mode="json"), self.results.folder.resolve().name
         return {"folder": name, "run": run, "overall": asdict(self.overall)}
 
     def as_json(self) -> dict[str, Any]:
-        """The content of `report.json`."""
+        """Return the content of `report.json`."""
         results = self.results
         return {
             "format": FORMAT,
@@ -162,7 +162,7 @@ class Summary:
 
 
 def summarise(results: Results) -> Summary:
-    """Work out all figures of a results folder."""
+    """Compute all figures of a results folder."""
     tasks = results.run.tasks
     splits = list(dict.fromkeys(task.split for task in tasks if task.split))
     groups = sorted({group for task in tasks for group in task.groups})
@@ -179,7 +179,7 @@ def summarise(results: Results) -> Summary:
 
 
 def task_numbers(lines: Sequence[Line]) -> list[int]:
-    """Of each episode the number of its task."""
+    """Return the task number of each episode."""
     number = {name: at for at, name in enumerate(dict.fromkeys(line.task for line in lines))}
     return [number[line.task] for line in lines]
 
@@ -244,7 +244,7 @@ def _spread(lines: Sequence[Line], what: str) -> Spread | None:
 
 
 def _step_curve(results: Results) -> tuple[StepPoint, ...]:
-    """Share solved within k steps, for k up to the step limit, or to the longest episode where there was none."""
+    """Return the share solved within k steps, for k up to the step limit or the longest episode."""
     lines = results.counted
     if not lines:
         return ()

@@ -1,4 +1,4 @@
-"""A results folder in TensorBoard, trackio or wandb: its figures, how success went on, its episodes with pictures."""
+"""Export of a results folder to TensorBoard, trackio or wandb: figures, success over time, episodes, screenshots."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ COLUMNS = (
     "task", "seed", "outcome", "reward", "raw_reward", "steps", "seconds", "prompt_tokens", "completion_tokens", "cost",
     "attempts", "env_errors", "reason", "outcome_detail", "answer",
 )  # fmt: skip
-"""What is shown of an episode."""
+"""Columns of the table of episodes."""
 
 MOST_PICTURES = 50
-"""Pictures of how an episode ended that was not solved."""
+"""Maximum number of final screenshots of unsolved episodes."""
 
 
 def track(names: Sequence[str], summary: Summary) -> None:
-    """Send a results folder to these. TensorBoard's files of it are replaced, its run in wandb is gone on with.
+    """Export a results folder to trackers. TensorBoard's files are replaced; a run in wandb is resumed.
 
-    TensorBoard's files are in `logs/` of the folder, unless TENSORBOARD_LOGGING_DIR says otherwise: then in a folder of
-    its name in that one. wandb's and trackio's project is that of WANDB_PROJECT, or `selfsurf`.
+    TensorBoard's files are in `logs/` of the results folder or, if TENSORBOARD_LOGGING_DIR is set, in a subfolder of
+    that with the results folder's name. The project in wandb and trackio is WANDB_PROJECT, or `selfsurf`.
 
     Args:
-        names: tensorboard, wandb, trackio (`sdft.run.reporters.check_reporters`).
-        summary: of the folder.
+        names: Any of tensorboard, wandb, trackio (`sdft.run.reporters.check_reporters`).
+        summary: Figures of the results folder.
     """
     with reporting(names, summary.results.folder / "logs"):
         for name in names:
@@ -43,7 +43,7 @@ def track(names: Sequence[str], summary: Summary) -> None:
 
 
 def figures(summary: Summary) -> dict[str, float]:
-    """Return the figures of all tasks, each split and group, and each task, as `strict/all tasks`."""
+    """Return the figures of all tasks, each split and group, and each task, under keys such as `strict/all tasks`."""
     found: dict[str, float] = {}
     for row in (*summary.parts, *summary.tasks):
         found |= {f"{what}/{row.name}": value for what, value in _row(row)}
@@ -102,7 +102,7 @@ def _tensorboard(summary: Summary) -> None:
 
 
 def _wandb(name: str, summary: Summary) -> None:
-    """Send to wandb, or to trackio, which has the same functions."""
+    """Export to wandb, or to trackio, which has the same functions."""
     library, run = import_module(name), summary.results.run
     folder = summary.results.folder.resolve()
     same = {"id": hashlib.sha256(f"{folder} {run.started}".encode()).hexdigest()[:16]} if name == "wandb" else {}

@@ -1,4 +1,4 @@
-"""Times of contenders that took turns in rounds, as ratios with their targets."""
+"""Times of contenders that take turns in rounds, as ratios with targets."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ OURS = "selfsurf"
 RAW = "raw limit"
 RAW_HELD = "raw limit, frames on demand"
 LIMITS = (RAW, RAW_HELD)
-"""Contenders that do the least work."""
+"""Contenders that do the minimum of work."""
 
 Rounds = list[list[float]]
-"""Seconds, a list a round."""
+"""Seconds per sample, in a list per round."""
 
 
 @dataclass
 class Work:
-    """One piece of work, done by every contender in turn."""
+    """A workload that every contender performs in turn."""
 
     name: str
     targets: dict[str, float] = field(default_factory=dict)
-    """Contender -> how often ours shall fit into its time, at least; for the raw limit: how often it may into ours."""
+    """Target ratio by contender: contender's time / ours (minimum); for a raw limit, ours / raw (maximum)."""
     times: dict[str, Rounds] = field(default_factory=dict)
 
     def add(self, contender: str, seconds: list[float]) -> None:
-        """Add a round's times."""
+        """Add the times of a round, in seconds."""
         self.times.setdefault(contender, []).append(seconds)
 
     def summary(self) -> dict[str, Any]:
         """Return medians in milliseconds and the ratio of every contender to ours.
 
-        A ratio is of the medians over all rounds; `min` and `max` are those of the rounds' own. `met` is None where
-        there is no target.
+        A ratio is computed from the medians over all rounds; its `min` and `max` are those of the rounds. `met` is None
+        without a target.
         """
         contenders = {name: rounds for name, rounds in self.times.items() if any(rounds)}
         found: dict[str, Any] = {

@@ -1,1 +1,1 @@
-"""Times rollouts with workers, and calculates how they grow."""
+"""Measurement of rollouts with workers, and extrapolation to larger clusters."""

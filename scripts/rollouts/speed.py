@@ -1,4 +1,4 @@
-"""Measures episodes a minute with workers beside one process, and how much of the time is hidden."""
+"""Measurement of episodes per minute with workers against a single process, and of the overlap with training."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 TASKS = ("click-button", "click-link", "click-option", "click-dialog-2", "enter-text")
 
 TARGET = 0.8
-"""Share of the shorter of generation and training that must be hidden."""
+"""Target share of the shorter phase, generation or training, that overlaps the other."""
 
 CONTEXT_MB = 26.0
-"""Memory of one more context, from `selfsurf bench vector`."""
+"""Memory in MB of one more context, from `selfsurf bench vector`."""
 
 
 def measure(
     model: str, workers: Sequence[int], *, episodes: int, rounds: int, contexts: int, steps: int
 ) -> dict[str, Any]:
-    """Time batches of the same episodes in this process and with workers, in turns; then train, ahead and not.
+    """Time batches of the same episodes in this process and with workers; then train with and without `ahead`.
 
     Args:
-        model: as `TrainSettings.model`.
-        workers: numbers of browser workers; there is one policy worker.
-        episodes: of a batch.
-        rounds: batches of each.
-        contexts: episodes at the same time, in this process and in each worker.
-        steps: optimizer steps of each training.
+        model: Model, as in `TrainSettings.model`.
+        workers: Numbers of browser workers; there is one policy worker.
+        episodes: Episodes per batch.
+        rounds: Batches per configuration.
+        contexts: Concurrent episodes, in this process and in each worker.
+        steps: Optimizer steps of each training; 0 to skip training.
 
     Returns:
-        `rates`, `overlap`, `figures` (`sdft.rollouts.scale.WorkerFigures`), and what it was run with.
+        `rates`, `overlap`, `figures` (`sdft.rollouts.scale.WorkerFigures`), and the configuration.
     """
     import torch
 
@@ -62,7 +62,8 @@ def measure(
 
     policy = TransformersPolicy(model)
     settings = _settings(policy.name, contexts, steps)
-    acting = LocalModel(policy.name, lora_config(policy.model, settings), reuse=reuse(None)).make()  # as in training
+    # the same model as in training
+    acting = LocalModel(policy.name, lora_config(policy.model, settings), reuse=reuse(None)).make()
     weights = student_weights(acting.policy.model)
     rates: dict[str, list[float]] = {}
     figures: dict[str, float] = {}
@@ -110,13 +111,13 @@ def _jobs(count: int, first: int) -> list[Job]:
 
 
 def _alone(settings: TrainSettings, policy: TransformersPolicy, jobs: list[Job]) -> float:
-    """Return episodes a minute in this process."""
+    """Return the episodes per minute of this process."""
     from selfsurf.sdft.agent import make_agent
     from selfsurf.sdft.rollouts import Rollouts
 
     agent = make_agent(policy, settings, sampling=True)
     with Rollouts(settings.rollouts.contexts, max_episode_steps=settings.max_episode_steps) as rollouts:
-        rollouts.run(agent, _jobs(len(TASKS), first=-1000), seed=0)  # the first ones pay for the browser's start
+        rollouts.run(agent, _jobs(len(TASKS), first=-1000), seed=0)  # the first episodes include the browser's start
         start = time.monotonic()
         rollouts.run(agent, jobs, seed=1)
         return 60 * len(jobs) / (time.monotonic() - start)
@@ -124,7 +125,7 @@ def _alone(settings: TrainSettings, policy: TransformersPolicy, jobs: list[Job])
 
 @contextmanager
 def _generator(settings: TrainSettings, policy: TransformersPolicy, workers: int) -> Iterator[RayGenerator]:
-    """A generator with so many browser workers, which share a half of this machine's processors."""
+    """Yield a generator with browser workers that share half of this machine's CPUs."""
     from selfsurf.sdft.agent import make_agent
     from selfsurf.sdft.rollouts.ray_generator import RayGenerator
     from selfsurf.sdft.run.model import lora_config
@@ -140,7 +141,7 @@ def _generator(settings: TrainSettings, policy: TransformersPolicy, workers: int
 
 
 def _shares(settings: TrainSettings, workers: int, ahead: Literal[0, 1] = 0) -> TrainSettings:
-    """The settings with so many browser workers, which fit on this machine whatever it has."""
+    """Return the settings with `workers` browser workers, whose CPU shares fit on this machine."""
     from selfsurf.sdft.rollouts.layout import Resources
 
     cpus = os.cpu_count() or 1
@@ -154,7 +155,7 @@ def _shares(settings: TrainSettings, workers: int, ahead: Literal[0, 1] = 0) -> 
 def _together(
     generator: RayGenerator, weights: dict[str, torch.Tensor], jobs: list[Job], contexts: int
 ) -> tuple[float, dict[str, float]]:
-    """Return episodes a minute with workers, and the figures of one of them."""
+    """Return the episodes per minute with workers, and the figures of one worker."""
     from selfsurf.sdft.rollouts.scale import WorkerFigures
 
     generator.publish(0, lambda: weights)
@@ -180,7 +181,7 @@ def _together(
         worker_mb=max(0.0, (memory(pid) or 0.0) - contexts * CONTEXT_MB),
         context_mb=CONTEXT_MB,
         policy_mb=memory(later[0].pid) or 0.0,
-        call_bytes=statistics.mean(  # of the conversation and its grammar, and of the completion back
+        call_bytes=statistics.mean(  # request (conversation and grammar) plus response (completion)
             len(pickle.dumps((one.messages, one.completion.grammar))) + len(pickle.dumps(one.completion))
             for one in (step.decision for result in batch.results for step in result.steps)
         ),
@@ -191,7 +192,7 @@ def _together(
 
 
 def _used(generator: RayGenerator) -> dict[str, float]:
-    """What all browser workers have used so far."""
+    """Return the resources that all browser workers have used so far."""
     times = generator.browser_times()
     cpu = [cpu_seconds(pid) or {} for pid in generator.books.processes.values()]
     return {
@@ -203,7 +204,7 @@ def _used(generator: RayGenerator) -> dict[str, float]:
 
 
 def _overlap(settings: TrainSettings, policy: TransformersPolicy) -> dict[str, Any]:
-    """Train with one worker, with batches made ahead and without."""
+    """Train with one worker, with and without generating batches ahead."""
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.sdft import train
 
@@ -220,11 +221,11 @@ def _overlap(settings: TrainSettings, policy: TransformersPolicy) -> dict[str, A
 
 
 def hidden(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """How much of the shorter of generation and training went on beside the other, from a run's metrics.
+    """Return how far generation and training overlapped, from a run's metrics.
 
-    The first step is left out, since nothing can be made ahead of it. A step's generation is compared with the
-    training of the step before. What is hidden is time in which both went on: where they share the same processors,
-    each is slower beside the other, so look at the seconds of a step, too.
+    The first step is left out, since no batch can be generated ahead of it. A step's generation is compared with the
+    training of the step before. Hidden time is time in which both ran: if they share CPUs, each slows the other down,
+    so the seconds of a step matter, too.
     """
     learned = [line["seconds"]["learn"] for line in lines]
     training = [learned[0], *(after - before for before, after in itertools.pairwise(learned))]
@@ -244,10 +245,10 @@ def hidden(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
 def figures_of(
     path: Path | None, changes: Mapping[str, Any], measured: dict[str, float] | None = None
 ) -> WorkerFigures:
-    """Return figures from the JSON of an earlier measurement, or this one's, with changes.
+    """Return figures from this or an earlier measurement's JSON, with changes.
 
     Raises:
-        ValueError: some are missing, unknown or no numbers.
+        ValueError: Figures are missing, unknown or not numbers.
     """
     from selfsurf.sdft.rollouts.scale import WorkerFigures
 

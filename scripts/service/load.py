@@ -1,7 +1,7 @@
-"""Loads a training service on loopback from another process: pollers, event streams and uploads at once.
+"""Load test of a training service on loopback: concurrent pollers, event streams and uploads.
 
-The service is a process of its own, as `selfsurf serve` starts it, in a new folder. Its trainer is kept from working,
-so that the job that is followed waits: what answers cost while a training has the processor is another question.
+The service runs in a process of its own, as `selfsurf serve` starts it, in a new folder. Its trainer is locked out, so
+that the followed job stays queued. Response times during a training are not measured.
 """
 
 from __future__ import annotations
@@ -27,37 +27,38 @@ MIB = 2**20
 UPLOADING = 0.1
 """Share of the time after which the uploads begin."""
 _SIDE = 1600
-"""Pixels of a side of an uploaded screenshot; of noise, 7.7 MB."""
+"""Width and height in pixels of an uploaded screenshot, which is noise of 7.7 MB."""
 _GOAL = "Click the link"
 
 
 @dataclass
 class _Seen:
-    """What the clients saw."""
+    """Measurements of the clients and of the server's memory."""
 
     polls: list[tuple[float, float]] = field(default_factory=list)
-    """When each was sent, in seconds from the beginning, and how long its answer took."""
+    """Send time of each poll in seconds since the start, and seconds until its response."""
     errors: list[str] = field(default_factory=list)
     events: int = 0
     uploads: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
-    """MiB of the server's process, a second apart."""
+    """Memory of the server process in MiB, sampled every second."""
 
 
 def measure(out: Path, *, seconds: float, pollers: int, streams: int, uploads: int, upload_mb: int) -> dict[str, Any]:
-    """Load a service and count.
+    """Put a service under load, and return the measured figures.
 
     Args:
-        out: new folder, of the service and of what is uploaded.
-        seconds: how long.
-        pollers: clients that ask for the status once a second.
-        streams: clients that follow the events of a waiting job.
-        uploads: clients that each bring an episode, all at once.
-        upload_mb: MiB of each.
+        out: New folder, for the service and the uploaded files.
+        seconds: Duration of the load.
+        pollers: Clients that request the status once per second.
+        streams: Clients that follow the events of a queued job.
+        uploads: Clients that each upload an episode, all at once.
+        upload_mb: MiB of each upload.
 
     Returns:
-        `polls`, their `median_ms`, `p99_ms` and `worst_ms`, and `p99_ms_uploading` of those sent meanwhile; `events`;
-        `uploads` and `upload_seconds`, the slowest's; `memory_mb` before, and `memory_grew_mb`, the most; `errors`.
+        `polls`, their `median_ms`, `p99_ms` and `worst_ms`, and `p99_ms_uploading` of those during the uploads;
+        `events`;
+        `uploads` and `upload_seconds` of the slowest; `memory_mb` before, and `memory_grew_mb` at most; `errors`.
     """
     from selfsurf.browser_env.record.lock import FolderLock
     from selfsurf.sdft.service.archive import EPISODE_NAME, pack
@@ -89,7 +90,7 @@ def measure(out: Path, *, seconds: float, pollers: int, streams: int, uploads: i
 
 
 def _episode(folder: Path, number: int, mb: int) -> Path:
-    """Write an episode of so many MiB of noise; one of hardly any where it is the first."""
+    """Write an episode of about `mb` MiB of noise; a tiny one if `number` is 0."""
     from selfsurf.browser_env.record.episode import EpisodeWriter
 
     shots = max(1, round(mb * MIB / (3 * _SIDE * _SIDE))) if number else 1
@@ -151,9 +152,9 @@ async def _load(
 
 
 async def _poll(url: str, seen: _Seen, begun: float, seconds: float, *, first: float) -> None:
-    """Ask once a second over a connection of its own, whether or not the last answer took longer.
+    """Request the status once per second over a connection of its own, even if the last response took longer.
 
-    Plain HTTP: with a library's client, 200 of them are what takes the time.
+    Raw HTTP, because 200 clients of an HTTP library would dominate the measured time.
     """
     host, port = url.removeprefix("http://").split(":")
     asked = f"GET /train/status HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
@@ -179,7 +180,7 @@ async def _poll(url: str, seen: _Seen, begun: float, seconds: float, *, first: f
 
 
 async def _follow(http: httpx.AsyncClient, seen: _Seen, job: str, begun: float, seconds: float) -> None:
-    """Follow a job's events to the end of the time."""
+    """Follow a job's events until the time is over."""
     try:
         async with asyncio.timeout(seconds - (time.monotonic() - begun)):
             async with http.stream("GET", f"/jobs/{job}/events") as answer:
@@ -213,7 +214,7 @@ async def _watch(seen: _Seen, pid: int, begun: float, seconds: float) -> None:
 
 
 def _memory(pid: int) -> float:
-    """MiB that a process has in memory."""
+    """Return the resident memory of a process in MiB."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) / 1024

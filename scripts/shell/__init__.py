@@ -1,5 +1,5 @@
-"""`selfsurf shell`: goals given one after the other in one browser session.
+"""`selfsurf shell`: a series of goals in one browser session.
 
-`main.py` is the command and its loop, `orders.py` what a line that begins with `/` does, `goal.py` plays one goal as
-an episode, `tabs.py` is the browser session that is kept, `folder.py` what it leaves on disk, `reader.py` who types.
+`main.py` is the command and its loop, `orders.py` carries out lines that begin with `/`, `goal.py` plays one goal as an
+episode, `tabs.py` holds the browser session, `folder.py` stores the session on disk, and `reader.py` reads input.
 """

@@ -1,10 +1,10 @@
-"""A shell's session on disk, which another day can go on with.
+"""A shell's session on disk, which can be continued on another day.
 
-    session.json   how it was begun, where its browser was, and what of the last goal was taken back
+    session.json   options, the browser's last address, and the steps of the last goal that were taken back
     state.json     cookies and storage, unless the browser has a profile of its own
-    goal-1/ ...    an episode for each goal
+    goal-1/ ...    an episode per goal
 
-The first two are for their user's eyes only.
+Only the user can read the first two.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ FORMAT = 1
 
 
 class SessionError(ValueError):
-    """A folder is no session of a shell, or another process has it."""
+    """A folder that is not a shell's session, or is open in another process."""
 
 
 class SessionFolder:
-    """The folder of a session, held until `release`.
+    """The folder of a session, locked until `release`.
 
     Args:
-        folder: of one that there is, or of a new one; None: a new one under `runs/`.
+        folder: Folder of an existing or a new session; None for a new one under `runs/`.
 
     Raises:
-        SessionError: it is damaged, holds something else, or another process has it.
+        SessionError: The session is damaged, the folder holds other files, or another process has it open.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -58,22 +58,22 @@ class SessionFolder:
 
     @property
     def goals(self) -> list[Path]:
-        """The folders of its goals, in their order."""
+        """Episode folders of the session's goals, in order."""
         found = [path for path in self.folder.glob("goal-*") if (path / "episode.json").exists()]
         return sorted(found, key=lambda path: int(path.name.partition("-")[2] or 0))
 
     @property
     def next_goal(self) -> Path:
-        """The folder of the next one."""
+        """Episode folder for the next goal."""
         last = self.goals[-1:]
         return self.folder / f"goal-{1 + int(last[0].name.partition('-')[2]) if last else 1}"
 
     @property
     def state(self) -> dict[str, Any] | None:
-        """Cookies and storage, as they were.
+        """Saved cookies and storage; None if there are none.
 
         Raises:
-            SessionError: the file is damaged.
+            SessionError: The file is damaged.
         """
         path = self.folder / "state.json"
         try:
@@ -82,27 +82,27 @@ class SessionFolder:
             raise SessionError(f"{path} is damaged: remove it, and log in again.") from None
 
     def note(self, **more: Any) -> None:
-        """Write down how it was begun, where the browser is, or what was taken back."""
+        """Save options, the browser's address, or the steps that were taken back."""
         self.about |= redact_known(more)
         _write(self.folder / "session.json", self.about)
 
     def note_state(self, state: Mapping[str, Any]) -> None:
-        """Write down cookies and storage."""
+        """Save cookies and storage."""
         _write(self.folder / "state.json", state)
 
     def release(self) -> None:
-        """Let another shell have it."""
+        """Unlock the session for other shells."""
         self._lock.release()
 
 
 def last_session() -> Path | None:
-    """Return the session under `runs/` that was used last."""
+    """Return the session under `runs/` that was used last; None if there is none."""
     found = sorted(Path("runs").glob("*/session.json"), key=lambda path: path.stat().st_mtime)
     return found[-1].parent if found else None
 
 
 def steps_so_far(folder: Path) -> list[dict[str, Any]]:
-    """Return the recorded steps of a goal, after those of the goal that it goes on with, less what was taken back."""
+    """Return the recorded steps of a goal, preceded by those of the goal it continues, except steps taken back."""
     episode = Episode(folder)
     before = episode.meta.get("continues")
     earlier = steps_so_far(folder.parent / before["goal"])[: before["steps"]] if before else []
@@ -110,7 +110,7 @@ def steps_so_far(folder: Path) -> list[dict[str, Any]]:
 
 
 def _write(path: Path, data: Any) -> None:
-    """Write a file that only its user can read, whole or not at all."""
+    """Write a file atomically, readable by its user only."""
     partial = path.with_name(path.name + ".partial")
     partial.unlink(missing_ok=True)
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf8") as file:

@@ -1,4 +1,4 @@
-"""Plays one goal of a shell as an episode. Ctrl-C ends the goal and leaves the tabs as they are."""
+"""Playing of one goal as an episode in a shell's tabs. Ctrl-C ends the goal and keeps the tabs."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ INTERRUPTED = "interrupted by the user"
 
 
 class Interrupt:
-    """Ctrl-C, or a SIGTERM, while a goal is carried out.
+    """Handling of Ctrl-C and SIGTERM during a goal.
 
-    The first one stops an agent that thinks and a question that waits, and else waits for the step under way, so that
-    the tabs stay. The second one cuts that off as well, and the tabs are lost.
+    The first signal interrupts the agent's thinking or an open question at once; otherwise the current step is
+    finished, so that the tabs survive. The second one interrupts the step as well, and the tabs are lost.
     """
 
     def __init__(self) -> None:
         self.seen = False
         self.terminated = False
-        """Whether the shell is to end as well."""
+        """Whether the shell ends as well, because of a SIGTERM."""
         self.thinks = False
-        """Whether the agent or a person is being asked."""
+        """Whether the agent or a person is being queried, so that a signal interrupts at once."""
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take the signals for as long as the context lasts."""
+        """Handle the signals within this context."""
         before = {each: signal.signal(each, self._handle) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -47,7 +47,7 @@ class Interrupt:
                 signal.signal(each, handler)
 
     def check(self) -> None:
-        """Raise `Stop` if there has been one, whatever the agent has made of it."""
+        """Raise `Stop` if there was a signal, even if the agent swallowed the exception."""
         if self.seen:
             raise Stop(INTERRUPTED) from None
 
@@ -60,21 +60,21 @@ class Interrupt:
 
 
 class Interruptible(Decider):
-    """Another decider, which an interrupt stops, and which is told of the steps that a goal goes on with."""
+    """A decider that signals can interrupt, and that replays the steps of a continued goal into the agent's memory."""
 
     def __init__(self, inner: Decider, interrupt: Interrupt, past: Sequence[dict[str, Any]]) -> None:
         super().__init__(inner.agent, make=inner._make)
         self._interrupt, self._past = interrupt, past
 
     def begin(self, slot: int, job: Job, goal: str, **told: Any) -> None:
-        """As `Decider.begin`."""
+        """Begin the episode, and replay earlier steps into the agent's memory."""
         super().begin(slot, job, goal, **told)
         for step in self._past:
-            with contextlib.suppress(ActionError):  # a reply that was no action
+            with contextlib.suppress(ActionError):  # the reply of that step was not a valid action
                 self.follow(slot, step["observation"], recorded_action(step["actions"][0]))
 
     def decide(self, *args: Any, **options: Any) -> list[Decision | BaseException]:
-        """As `Decider.decide`."""
+        """Decide on actions, unless a signal interrupts."""
         interrupt = self._interrupt
         try:
             try:
@@ -91,16 +91,16 @@ class Interruptible(Decider):
 
 
 class Goal(Watch):
-    """One goal.
+    """One goal of a shell, played as an episode.
 
     Args:
-        agent: who acts.
-        tabs: where.
-        reader: who answers questions.
-        writer: of the episode.
-        view: shows what happens.
-        limits: of what it may use up.
-        past: recorded steps that it goes on with.
+        agent: Agent that acts.
+        tabs: Browser session in which the agent acts.
+        reader: Input that answers the agent's questions.
+        writer: Writer of the episode.
+        view: View of the episode's progress.
+        limits: Limits of tokens, cost and time.
+        past: Recorded steps of the goal to continue.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Goal(Watch):
     ) -> None:
         self.interrupt = Interrupt()
         self.places: list[str] = []
-        """For each step, what was open before it."""
+        """For each step, the address that was open before it."""
         self._tabs, self._reader, self._view, self._limits = tabs, reader, view, limits
         self._asked: tuple[Ask, dict[str, str]] | None = None
         self._player = Player(
@@ -128,10 +128,10 @@ class Goal(Watch):
         )
 
     def play(self) -> Result:
-        """Play it to its end.
+        """Play the goal to its end.
 
         Raises:
-            Exception: an error in this program, or the episode can't be written.
+            Exception: A bug in this program, or the episode can't be written.
         """
         ended: list[tuple[Ask, Result]] = []
         with self.interrupt.listening():
@@ -148,13 +148,13 @@ class Goal(Watch):
         return ended[0][1]
 
     def _answer(self) -> None:
-        """Bring the answer to the question that the goal waits for, if it does. Without one it is refused."""
+        """Put the agent's open question to the user, and pass the answer on; no answer counts as a refusal."""
         if self._asked is None:
             return
         (ask, question), self._asked = self._asked, None
         self._view.pause()
         try:
-            self.interrupt.thinks = True  # an interrupt is told at once
+            self.interrupt.thinks = True  # lets a signal interrupt the question at once
             text = "" if self.interrupt.seen else self._reader.answer(question["kind"], question["text"])
         except EOFError:
             text = ""
@@ -166,23 +166,23 @@ class Goal(Watch):
         self._player.answer(ask, text)
 
     def opened(self, ask: Ask, observation: Observation) -> None:
-        """As `Watch.opened`."""
+        """Show the page."""
         self._see(observation)
 
     def acting(self, asks: Sequence[Ask]) -> None:
-        """As `Watch.acting`."""
+        """Check the limits before the agent decides, and note the address."""
         self._view.state.check(self._limits)
         self._view.stage("Thinking and acting")
         self.places.append(self._tabs.address())
 
     def stepped(self, ask: Ask, step: Step) -> None:
-        """As `Watch.stepped`."""
+        """Show the finished step."""
         self._view.state.take(step)
         self._view.stepped()
         self._tabs.seen = step.after
 
     def waiting(self, ask: Ask, question: dict[str, str]) -> None:
-        """As `Watch.waiting`."""
+        """Store the agent's question until `play` asks it."""
         self._asked = ask, question
 
     def _see(self, observation: Observation) -> None:

@@ -1,4 +1,4 @@
-"""`selfsurf shell`: the command, and its loop."""
+"""`selfsurf shell`: the command and its loop."""
 
 from __future__ import annotations
 
@@ -29,48 +29,48 @@ if TYPE_CHECKING:
     from selfsurf.scripts.shell.tabs import Tabs
 
 MOST_STEPS = 30
-"""Step limit of a goal that is given none: somebody watches."""
+"""Default step limit of a goal, higher than that of `selfsurf run` because the user watches."""
 
 TERMINATED = 128 + signal.SIGTERM
 
 
 class Settings(AgentArguments, LimitArguments, EnvironmentArguments):
-    """Who acts, and where."""
+    """Options of `selfsurf shell`: the agent, the session, and the environment."""
 
     table: ClassVar[str] = "shell"
 
     url: str = ""
-    """Where to start; a blank tab, or where the session was, if not given."""
+    """Address of the start page; if not given, a blank tab, or the last page of the session."""
     agent: Agent = "transformers"
     session: Path | None = None
-    """Folder of the session: a new one, or one to go on with, with its options unless they are given; a new one under
-    runs/ if not given."""
+    """Folder of a session to begin, or to continue with its options unless they are given; a new folder under runs/ if
+    not given."""
     last: Annotated[bool, typer.Option("--last")] = False
-    """Go on with the session under runs/ that was used last."""
+    """Continue the session under runs/ that was used last."""
     max_steps: int = Field(default=MOST_STEPS, ge=1)
     """Step limit of each goal."""
     seed: int = Field(default=0, ge=0)
-    """Of an agent that takes one."""
+    """Seed of the agent, if it takes one."""
     headful: bool = False
-    """Show the browser's window."""
+    """Show the browser window."""
     confirm: Literal["ask", "auto", "never"] = "ask"
-    """Before a risky action, such as a purchase: ask here, go ahead and log it (auto), or refuse it (never)."""
+    """Policy for risky actions, such as purchases: ask here, carry out and log (auto), or refuse (never)."""
     user: str = "ask"
-    """Who answers the agent's questions: ask (you, here), none, or a function of the question as file.py:answer or
+    """Responder to the agent's questions: ask (you, here), none, or a function of the question as file.py:answer or
     module:answer."""
 
 
 _OF_THE_DAY = ("session", "last", "url", "as_json", "list_settings", "headful")
-"""What a session does not keep."""
+"""Options that a session doesn't store."""
 
 
 @command
 def main(settings: Settings) -> int:
     """Give an agent goals, one after the other, in one browser session.
 
-    A line is a goal, one that begins with / an order (/help lists them). Ctrl-C ends a goal, and twice at the prompt
-    the shell. Without a terminal, each line of the input is one, or the answer to a question. Exit code 2: options
-    that can't be; 1: no browser, or no agent; 143 after a SIGTERM.
+    A line is a goal, or a command if it begins with / (/help lists the commands). Ctrl-C ends a goal; pressed twice at
+    the prompt, it ends the shell. Without a terminal, lines are read from standard input, as answers if the agent asks.
+    Exit code 2: invalid options; 1: no browser, or no agent; 143: a SIGTERM.
     """
     from selfsurf.browser_env import shutdown
     from selfsurf.scripts.shell.folder import SessionError, SessionFolder, last_session
@@ -102,10 +102,10 @@ def main(settings: Settings) -> int:
 
 
 def _as_before(settings: Settings, kept: dict[str, Any]) -> Settings:
-    """Return the options that a session was begun with, less those that the command line gives.
+    """Return the stored options of a session, overridden by those on the command line.
 
     Raises:
-        typer.BadParameter: they can't be.
+        typer.BadParameter: The stored options are invalid.
     """
     here = {*_OF_THE_DAY, *settings._typed}
     given = {name: getattr(settings, name) for name in here & settings.model_fields_set}
@@ -116,10 +116,10 @@ def _as_before(settings: Settings, kept: dict[str, Any]) -> Settings:
 
 
 def _checked(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options of the environment and of the agent.
+    """Return the validated options of the environment and of the agent.
 
     Raises:
-        typer.BadParameter: they can't be.
+        typer.BadParameter: An option is invalid.
     """
     from selfsurf.browser_env import SessionOptions
 
@@ -144,7 +144,7 @@ def _checked(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _converse(settings: Settings, session: SessionFolder, around: dict[str, Any], options: dict[str, Any]) -> int:
-    """Make agent and browser, and read lines until the end."""
+    """Create agent and browser, and carry out lines until the end."""
     from selfsurf.agents import BACKENDS, COMPOSED
     from selfsurf.agents.play import make_decider
     from selfsurf.browser_env import EnvError
@@ -155,7 +155,7 @@ def _converse(settings: Settings, session: SessionFolder, around: dict[str, Any]
     tabs, agent, interrupt = Tabs(around), None, Interrupt()
     try:
         with interrupt.listening():
-            interrupt.thinks = True  # an interrupt at the prompt is told at once
+            interrupt.thinks = True  # a signal at the prompt interrupts at once
             reader = _reader(lambda: tabs.url, lambda order: orders.words(order))
             if not settings.as_json and settings.agent in (*BACKENDS, *COMPOSED):
                 console.print("Loading the model ...")
@@ -183,7 +183,7 @@ def _converse(settings: Settings, session: SessionFolder, around: dict[str, Any]
             with contextlib.suppress(EnvError):
                 orders.keep()
             return TERMINATED if orders.terminated or interrupt.terminated else 0
-    except KeyboardInterrupt:  # before the first line
+    except KeyboardInterrupt:  # interrupted before the first line
         return TERMINATED if interrupt.terminated else 130
     finally:
         if agent is not None:
@@ -193,7 +193,7 @@ def _converse(settings: Settings, session: SessionFolder, around: dict[str, Any]
 
 
 def _read(reader: Reader, orders: Orders, interrupt: Interrupt) -> None:
-    """Carry out one line after the other."""
+    """Read and carry out lines until the end of the input."""
     pressed = False
     while not (orders.over or interrupt.terminated):
         try:
@@ -212,10 +212,10 @@ def _read(reader: Reader, orders: Orders, interrupt: Interrupt) -> None:
 
 
 def _open(tabs: Tabs, url: str) -> None:
-    """Open the first page, or a blank one where that can't be opened.
+    """Open the first page, or a blank page if that fails.
 
     Raises:
-        EnvError: there is no browser.
+        EnvError: There is no browser.
     """
     from selfsurf.browser_env import EnvError
     from selfsurf.browser_env.observation import page_status
@@ -232,10 +232,10 @@ def _open(tabs: Tabs, url: str) -> None:
 
 
 def _reader(below: Callable[[], str], words: Callable[[str], Iterable[str]]) -> Reader:
-    """Return who reads this process's input.
+    """Return the reader of this process's input.
 
     Raises:
-        ModuleNotFoundError: it is a terminal, and prompt_toolkit is not installed.
+        ModuleNotFoundError: The input is a terminal, and prompt_toolkit is not installed.
     """
     from selfsurf.agents.model_files import home
     from selfsurf.scripts.shell.orders import Orders

@@ -1,4 +1,4 @@
-"""What a line does: one that begins with `/` is an order, any other a goal."""
+"""Execution of a shell's lines: commands if they begin with `/`, goals otherwise."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from selfsurf.scripts.terminal.live import Lines, State, View, spent
 
 
 class Refused(ValueError):
-    """An order can't be carried out; the message says why."""
+    """A command that can't be carried out; the message gives the reason."""
 
 
 class Orders:
-    """Carries out lines.
+    """Executor of the shell's lines.
 
     Args:
-        agent: who acts.
-        about: what each episode says of it (`EpisodeWriter`).
-        tabs: where.
-        session: what is kept.
-        reader: who answers questions.
-        most_steps: step limit of a goal.
-        limits: of what each goal may use up.
-        as_json: print results as JSON, and nothing on the way.
+        agent: Agent that acts.
+        about: Metadata of each episode (`EpisodeWriter`).
+        tabs: Browser session in which the agent acts.
+        session: Stored session.
+        reader: Input that answers the agent's questions.
+        most_steps: Step limit of a goal.
+        limits: Limits of tokens, cost and time of each goal.
+        as_json: Whether to print results as JSON, and no progress.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class Orders:
     ) -> None:
         self.tabs, self.session, self.reader = tabs, session, reader
         self.over = False
-        """Whether the shell is to end."""
+        """Whether the shell ends after this line."""
         self.terminated = False
-        """Whether by a signal."""
+        """Whether a SIGTERM ended the shell."""
         self._agent, self._about, self._most_steps, self._as_json = agent, about, most_steps, as_json
         self._limits = limits
         self._places: list[str] = []
-        """For each step of the last goal that can be taken back, what was open before it."""
+        """For each step of the last goal that can be taken back, the address open before it."""
         self._steps: list[dict[str, Any]] = []
-        """Of the last goal, less what was taken back."""
+        """Recorded steps of the last goal, except those taken back."""
         goals = session.goals
-        with contextlib.suppress(EpisodeError):  # of a damaged one there is nothing to go on with
+        with contextlib.suppress(EpisodeError):  # a damaged goal can't be continued
             self._steps = steps_so_far(goals[-1]) if goals else []
             last = session.about["last"]
             if goals and last.get("goal") == goals[-1].name:
@@ -81,13 +81,13 @@ class Orders:
 
     @staticmethod
     def all() -> dict[str, str]:
-        """Return the orders' names, and what each does."""
+        """Return each command's name with its description."""
         members = inspect.getmembers(Orders, inspect.isfunction)
         found = {f"/{name.removeprefix('do_')}": one for name, one in members if name.startswith("do_")}
         return {name: (inspect.getdoc(one) or "").splitlines()[0].removesuffix(".") for name, one in found.items()}
 
     def words(self, order: str) -> Iterable[str]:
-        """Return what may follow an order, for completion."""
+        """Return completions for the argument of a command."""
         if order == "/mark":
             return get_args(Says)
         if order == "/view":
@@ -98,7 +98,7 @@ class Orders:
         return ()
 
     def carry_out(self, line: str) -> None:
-        """Do what a line says; what can't be done is said."""
+        """Carry out a line; errors are printed."""
         text = line.strip()
         if not text:
             return
@@ -111,7 +111,7 @@ class Orders:
             if order is None:
                 near = get_close_matches(name, self.all(), 1)
                 raise Refused(f"There is no {name}: " + (f"did you mean {near[0]}?" if near else "see /help."))
-            interrupt = Interrupt()  # an address that is cut off while it is opened would take the tabs along
+            interrupt = Interrupt()  # interrupting the opening of an address would close the tabs
             try:
                 with interrupt.listening():
                     order(argument.strip())
@@ -123,7 +123,7 @@ class Orders:
             self._refuse(str(error))
 
     def play(self, goal: str, continues: Path | None = None) -> None:
-        """Carry out a goal."""
+        """Play a goal, and print its result."""
         past = list(self._steps) if continues is not None else []
         state = State(goal, self._most_steps)
         view = View(state) if self._as_json else Lines(state, console)
@@ -145,7 +145,7 @@ class Orders:
         self._say(folder, result, state, interrupted=one.interrupt.seen)
 
     def keep(self) -> None:
-        """Write down where the browser is and what of the last goal was taken back, for another day."""
+        """Save the browser's address and state and the last goal's remaining steps, so that it can be continued."""
         goals = self.session.goals
         last = {"goal": goals[-1].name, "steps": len(self._steps), "places": self._places} if goals else {}
         self.session.note(address=self.tabs.address() or self.session.about["address"], last=last)
@@ -160,7 +160,7 @@ class Orders:
         self._shown()
 
     def do_back(self, count: str) -> None:
-        """Go back a step, or so many (/back 2): to what was open before. What was sent stays sent."""
+        """Take back the last step, or several (/back 2), by opening the page before it. Sent forms stay sent."""
         number = _number(count or "1")
         if number > len(self._places):
             raise Refused(f"There are {len(self._places)} steps to go back in the last goal.")
@@ -175,7 +175,7 @@ class Orders:
         self._shown()
 
     def do_continue(self, words: str) -> None:
-        """Go on with the last goal, also with that of another day; further words are added to it."""
+        """Continue the last goal, even of an earlier day; further words are appended to it."""
         goals = self.session.goals
         if not goals:
             raise Refused("There is no goal to go on with.")
@@ -185,12 +185,12 @@ class Orders:
         self.play(" ".join([goal, *(one for one in told if one not in goal), *filter(None, [words])]), goals[-1])
 
     def do_page(self, _: str) -> None:
-        """Show what the agent sees of the page."""
+        """Show the page as the agent sees it."""
         seen = self.tabs.look()
         self._print(seen["dom"], url=seen["url"], title=seen["title"], dom=seen["dom"])
 
     def do_find(self, words: str) -> None:
-        """Show the first lines of the whole page that have a text: /find order 17."""
+        """Show the first lines of the whole page that contain a text: /find order 17."""
         if not words:
             raise Refused("Find what? /find order 17")
         self.tabs.look()
@@ -236,7 +236,7 @@ class Orders:
             main(folder)
 
     def do_mark(self, words: str) -> None:
-        """Say whether the last goal was reached: /mark solved, failed or unknown, and why."""
+        """Record whether the last goal was reached: /mark solved, failed or unknown, and the reason."""
         says, _, why = words.partition(" ")
         if says not in get_args(Says):
             raise Refused("Was it reached? /mark solved, failed or unknown")
@@ -244,7 +244,7 @@ class Orders:
         self._print(f"Marked: {says}", marked=says)
 
     def do_steps(self, number: str) -> None:
-        """Set the step limit of the goals that follow: /steps 20."""
+        """Set the step limit of later goals: /steps 20."""
         self._most_steps = _number(number)
         self._print(f"Goals end after {self._most_steps} steps.", steps=self._most_steps)
 
@@ -275,7 +275,7 @@ class Orders:
         self._print(printable(f'{seen["url"]} "{seen["title"]}"'), url=seen["url"], title=seen["title"])
 
     def _say(self, folder: Path, result: Result, state: State, *, interrupted: bool) -> None:
-        """Say how a goal ended."""
+        """Print the result of a goal."""
         said = "interrupted" if interrupted else result.ending
         finished = said == "done"
         error = "" if finished or interrupted else result.detail
@@ -310,7 +310,7 @@ class Orders:
 
 
 def _ended(outcome: str, *, claimed: bool, interrupted: bool) -> str:
-    """How a goal ended, which no task judges."""
+    """Return the outcome of a goal in words; no task judges it."""
     return "interrupted" if interrupted else "done" if outcome == "stopped" and claimed else outcome
 
 

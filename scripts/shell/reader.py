@@ -1,4 +1,4 @@
-"""Who types: a person at a terminal, with completion and history, or whatever the input is, a line at a time."""
+"""Input of a shell, line by line: a terminal with completion and history, or any other standard input."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ PROMPT = "selfsurf> "
 
 
 class Reader(Protocol):
-    """Reads lines, and answers to questions."""
+    """Interface of input that provides lines and answers."""
 
     def line(self) -> str:
         """Return the next line.
 
         Raises:
-            EOFError: there is none.
+            EOFError: The input has ended.
             KeyboardInterrupt: Ctrl-C was pressed.
         """
 
     def answer(self, kind: str, text: str) -> str:
-        """Return what is said to a question (`info["waiting"]`); as `line`."""
+        """Ask a question (`info["waiting"]`) and return the answer; raises like `line`."""
 
 
 class Lines:
-    """Reads an input that is no terminal."""
+    """Reader of an input that is not a terminal."""
 
     def line(self) -> str:
-        """As `Reader.line`."""
+        """Return the next line."""
         text = sys.stdin.readline()
         if not text:
             raise EOFError
         return text.rstrip("\r\n")
 
     def answer(self, kind: str, text: str) -> str:
-        """As `Reader.answer`: the next line is the answer."""
+        """Print the question, and return the next line as its answer."""
         console.print(_question(kind, text), markup=False, highlight=False, soft_wrap=True)
         return self.line()
 
 
 class Terminal:
-    """Reads a terminal, by prompt_toolkit.
+    """Reader of a terminal, by prompt_toolkit.
 
     Args:
-        history: file of the lines of earlier sessions. A line that begins with a space is not kept, nor is an answer.
-        below: what stands below the prompt.
-        commands: names of commands, and what each does.
-        words: what may follow a command.
+        history: File of earlier lines. Lines that begin with a space, and answers, are not stored.
+        below: Returns the text of the toolbar below the prompt.
+        commands: Description of each command, by name.
+        words: Returns completions for the argument of a command.
 
     Raises:
         ModuleNotFoundError: prompt_toolkit is not installed.
@@ -73,7 +73,7 @@ class Terminal:
         from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
         from prompt_toolkit.output import create_output
 
-        screen = create_output(always_prefer_tty=True)  # the output may go to a file
+        screen = create_output(always_prefer_tty=True)  # stdout may be redirected to a file
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
             history=_history(history),
@@ -86,11 +86,11 @@ class Terminal:
         self._asking: PromptSession[str] = PromptSession(output=screen)
 
     def line(self) -> str:
-        """As `Reader.line`."""
+        """Prompt for the next line."""
         return self._session.prompt()
 
     def answer(self, kind: str, text: str) -> str:
-        """As `Reader.answer`; what was typed before the question is no answer to it."""
+        """Prompt for an answer, discarding what was typed before the question."""
         import termios
 
         from prompt_toolkit.input.typeahead import clear_typeahead
@@ -102,7 +102,7 @@ class Terminal:
 
 
 def completer(commands: Mapping[str, str], words: Callable[[str], Iterable[str]]) -> Completer:
-    """Complete a command's name, and what follows it; nothing in a goal."""
+    """Return a completer of commands and their arguments; goals have no completion."""
     from prompt_toolkit.completion import Completer, Completion
 
     class Commands(Completer):

@@ -1,4 +1,4 @@
-"""The browser session of a shell: one environment, whose tabs, cookies and element ids stay from goal to goal."""
+"""The browser session of a shell: one environment whose tabs, cookies and element ids persist between goals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from selfsurf.browser_env.router.logged_env import env_class
 
 
 class Tabs:
-    """The tabs that a shell works in.
+    """The tabs in which the goals of a shell are played.
 
     Args:
-        around: options of the environment (`browser_env.env.make_core`).
+        around: Options of the environment (`browser_env.env.make_core`).
     """
 
     def __init__(self, around: dict[str, Any]) -> None:
@@ -21,30 +21,30 @@ class Tabs:
         self.task.keeps_session = True
         self.env = env_class()(task=self.task, screenshot=True, **around)
         self.seen: Observation | None = None
-        """The latest."""
+        """Latest observation; None before the first."""
         self._named: list[str] = []
-        """Addresses that the user has named: their hosts are the task's, also after the browser was lost."""
+        """Addresses that the user named. Their hosts are allowed as the task's own, even after the browser was lost."""
 
     @property
     def keeps_state(self) -> bool:
-        """Whether cookies and storage end with the tabs, unless somebody keeps them."""
+        """Whether cookies and storage are lost with the tabs unless they are saved."""
         session = self.env.core.settings.session
         return session.profile is None and session.cdp_url is None
 
     @property
     def url(self) -> str:
-        """Of the tab that is active."""
+        """Address of the active tab."""
         return "" if self.seen is None else self.seen["url"]
 
     def begin(self, goal: str, most_steps: int) -> None:
-        """Have the next episode be about a goal."""
+        """Set the goal and step limit of the next episode."""
         self.task.goal, self.env.core.max_steps = goal, most_steps
 
     def look(self, url: str = "") -> Observation:
-        """Look at the page, without a goal; the very first time, open an address.
+        """Observe the page without a goal; on the first call, open an address.
 
         Raises:
-            EnvError: the page or the browser failed.
+            EnvError: The page or the browser failed.
         """
         self.begin("", 0)
         self.env.core.max_steps = None
@@ -60,11 +60,11 @@ class Tabs:
         return self.seen
 
     def open(self, url: str) -> Observation:
-        """Open an address in the tab that is active.
+        """Open an address in the active tab.
 
         Raises:
-            ActionError: it can't be opened; the tabs are as they were.
-            EnvError: the browser failed.
+            ActionError: The address can't be opened; the tabs are unchanged.
+            EnvError: The browser failed.
         """
         self.look()
         self._named.append(full_url(url))
@@ -76,10 +76,10 @@ class Tabs:
         return self.seen
 
     def mend(self) -> str:
-        """Open the last page again if the browser has died, or its tab; return what was done.
+        """Reopen the last page if the browser or its tab crashed; return a message, empty if nothing was lost.
 
         Raises:
-            EnvError: there is no browser, or the page can't be opened.
+            EnvError: There is no browser, or the page can't be opened.
         """
         before, url = self.env.core.session, self.url
         self.look()
@@ -89,11 +89,11 @@ class Tabs:
         return f"The browser was lost, with what was typed. {self.url} was opened again."
 
     def address(self) -> str:
-        """Return what can be opened later to be here again: the last page that no form has led to."""
+        """Return an address that leads back here later: the last page that was not the result of a form."""
         return runtime().run(self.env.address())
 
     def storage_state(self) -> dict[str, Any] | None:
-        """Return cookies and storage; None where there is no session to ask."""
+        """Return cookies and storage; None without a session."""
         try:
             return runtime().run(self.env.storage_state(), timeout=10)
         except EnvError:

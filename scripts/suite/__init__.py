@@ -1,1 +1,1 @@
-"""Runs an agent on a suite of tasks: in processes or on Ray, resumable."""
+"""Evaluation of an agent on a suite of tasks, resumable, in processes or on Ray."""

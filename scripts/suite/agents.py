@@ -1,4 +1,4 @@
-"""What a run's records say of its agent, and how an agent that is an object plays in it."""
+"""Agents of a run: their description for the run's records, and deciders for agents given as objects."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _SECRET = re.compile(r"(?:^|_)(?:key|token|password|secret)$", re.IGNORECASE)
 
 
 def agent_about(agent: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what a run keeps of its agent: `name`, `model`, `adapter`, their SHA-256 and the options.
+    """Return a run's description of its agent: `name`, `model`, `adapter`, their SHA-256 and the options.
 
     Args:
-        agent: its name, or a class or an object, of which the options are not known.
-        options: those that were given.
+        agent: Name of the agent; or a class or an object, whose model options are unknown.
+        options: Options of the agent.
     """
     if not isinstance(agent, str):
         return _about_object(agent, _public(options))
     about: dict[str, Any] = {"name": agent, "backend": agent, "model": None, "adapter": None}
     about["options"] = _public(options)
-    if ":" in agent:  # a class of the user's own
+    if ":" in agent:  # a user's own class
         about["code_sha256"] = code_hash(load_class(agent))
     if agent in ("random", "oracle", "scripted") or ":" in agent:
         return about
@@ -49,7 +49,7 @@ def agent_about(agent: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def public_command(words: Sequence[str]) -> list[str]:
-    """Return a command line without keys to services (`--set api_key=...`)."""
+    """Return a command line with secrets masked (`--set api_key=...`)."""
     told = []
     for word in words:
         name, given, _ = word.partition("=")
@@ -58,7 +58,7 @@ def public_command(words: Sequence[str]) -> list[str]:
 
 
 def _public(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options without keys to services: a run's folder and its report are shown around."""
+    """Return options with secrets masked, because a run's folder and report are shared."""
     return {name: f"<{name}>" if _SECRET.search(name) and value else value for name, value in options.items()}
 
 
@@ -70,12 +70,12 @@ def _weights_hash(adapter: Path) -> str:
 
 
 def maker_of(agent: Any, options: dict[str, Any]) -> Callable[[], Decider]:
-    """Return what makes an agent of an object, which serves all episodes, or of a class.
+    """Return a factory of deciders that wrap the given object, or instances of the given class.
 
-    As with an agent that is named, a class that only has `act` makes one for each episode.
+    A class that has only `act` is instantiated for each episode, as a named agent is.
 
     Raises:
-        ValueError: it is no agent.
+        ValueError: The object or class is not an agent.
     """
     if not isinstance(agent, type):
         decider = Decider(agent)
@@ -86,19 +86,19 @@ def maker_of(agent: Any, options: dict[str, Any]) -> Callable[[], Decider]:
         raise ValueError(f"{agent.__name__} is no agent: it has neither act(obs) nor act_batch(observations).")
 
     def make() -> Decider:
-        agent(**options)  # or it would fail in every episode
+        agent(**options)  # fails now if it can't be made, rather than in every episode
         return Decider(make=lambda job: agent(**options))
 
     return make
 
 
 def at_once(agent: Any) -> bool:
-    """Can an object serve several episodes at once?"""
+    """Whether an agent can serve several episodes at once."""
     return isinstance(agent, (str, type)) or hasattr(agent, "decide") or hasattr(agent, "act_batch")
 
 
 def code_hash(kind: Any) -> str:
-    """Return the SHA-256 of the file that a class stands in; empty for one that stands in none."""
+    """Return the SHA-256 of a class's source file; empty if it has none."""
     try:
         return hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()
     except (OSError, TypeError):

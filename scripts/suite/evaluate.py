@@ -1,4 +1,4 @@
-"""An agent on a suite, in Python: `selfsurf.evaluate`. `selfsurf bench run` is made of the same functions."""
+"""Evaluation of an agent on a suite from Python, `selfsurf.evaluate`; `selfsurf bench run` uses the same functions."""
 
 from __future__ import annotations
 
@@ -60,37 +60,38 @@ def evaluate(
         summary = selfsurf.evaluate("miniwob", "random", seeds=2)
         print(summary.overall.strict.mean, summary.complete)
 
-    What has a verdict in the folder already is not run again, so the same call resumes a run, and one with further
-    tasks or seeds extends it.
+    Episodes that already have a verdict in the folder are not run again, so the same call resumes a run, and a call
+    with further tasks or seeds extends it.
 
     Args:
-        suite: its name or file, a `Suite`, a task or its class, or several of these.
-        agent: as `--agent`; or an object with `act(obs)`, `act_batch` or `decide`, or the class of one.
-        agent_options: of an agent that is named, or of a class.
-        seeds: how many, from 0 on, or which; the suite's by default.
-        out: folder of the run; a new one under `runs/` by default.
-        max_steps: step limit instead of each task's own.
-        workers: episodes at the same time, over all processes. An object that has only `act` plays one after the other.
-        processes: worker processes. 0 plays in this one, where an agent that hangs can't be killed; agents and tasks
-            that are objects play here only. A script that asks for more needs `if __name__ == "__main__":`.
-        ray: make the processes actors of a Ray cluster.
-        retries: further attempts at an episode that ended as `env_error`.
-        episode_timeout: seconds that an episode may take.
-        deadline: seconds for the whole run.
-        max_tokens: tokens, read and written, after which nothing more is begun.
-        max_cost: US dollars, likewise; the policy needs prices.
-        logs: whose steps are kept: all, unsolved or none.
-        screenshots: a screenshot of every step in the logs.
-        headless: without a window.
-        report_to: tensorboard, wandb or trackio, besides the folder.
+        suite: Name or file of a suite, a `Suite`, a task or its class, or several of these.
+        agent: Name of an agent, as for `--agent`; or an object with `act(obs)`, `act_batch` or `decide`, or its class.
+        agent_options: Options of a named agent, or of a class.
+        seeds: Number of seeds from 0 on, or a list of seeds; the suite's by default.
+        out: Folder of the run; a new one under `runs/` by default.
+        max_steps: Step limit instead of each task's own.
+        workers: Concurrent episodes over all processes. An object that has only `act` plays one at a time.
+        processes: Worker processes; 0 to play in this process, where a hung agent can't be killed. Agents and tasks
+            given
+            as objects only play in this process. A script with worker processes needs `if __name__ == "__main__":`.
+        ray: Whether the processes are actors of a Ray cluster.
+        retries: Further attempts at an episode that ended as `env_error`.
+        episode_timeout: Seconds until an episode times out.
+        deadline: Seconds for the whole run; None for no limit.
+        max_tokens: Tokens, prompt and completion, after which no new episode begins.
+        max_cost: US dollars after which no new episode begins; the policy needs prices.
+        logs: Episodes whose steps are kept: all, unsolved or none.
+        screenshots: Whether the logs have a screenshot of every step.
+        headless: Whether the browser has no window.
+        report_to: Trackers besides the folder: tensorboard, wandb or trackio.
 
     Returns:
-        The summary; `summary.complete` is False where a limit has ended the run early.
+        The summary; `summary.complete` is False if a limit ended the run early.
 
     Raises:
-        ValueError: there is no such suite, task, agent or tracker, or they don't go together.
-        RecordsError: the folder can't be used for this run.
-        RunError: the run can't go on: nothing works, the agent can't be made or raises in every episode.
+        ValueError: An unknown suite, task, agent or tracker, or a combination that isn't supported.
+        RecordsError: The folder can't be used for this run.
+        RunError: The run can't continue: nothing works, or the agent can't be made or raises in every episode.
     """
     check_reporters(report_to)
     chosen, own = _chosen(suite, seeds)
@@ -127,18 +128,18 @@ def played(
     told: Callable[[dict[str, Any]], None] = lambda record: None,
     said: Callable[[str], None] = lambda text: None,
 ) -> str:
-    """Run what the records have no verdict of; return which limit has ended it early, or nothing.
+    """Run the episodes that have no verdict yet; return the limit that ended the run early, empty if none did.
 
     Args:
-        plan: what to run.
-        records: its records.
-        pool: makes the workers.
-        session: what `run.json` says of how it is run this time.
-        told: as for `Run`.
-        said: as for `Run`.
+        plan: Plan of the run.
+        records: Records of the run.
+        pool: Returns the pool of workers.
+        session: Description of this process for `run.json`.
+        told: Callback for new records, as for `Run`.
+        said: Callback for messages about workers, as for `Run`.
 
     Raises:
-        RunError: it can't go on.
+        RunError: The run can't continue.
     """
     records.begin({**session, "command": public_command(sys.argv), "host": host()})
     stopped = "It was interrupted."
@@ -149,14 +150,14 @@ def played(
         stopped = str(error)
         raise
     finally:
-        with suppress(NoRoom):  # which has ended the run
+        with suppress(NoRoom):  # a full disk has ended the run
             records.note(stopped=stopped)
 
 
 def about_run(
     suite: str, tasks: list[dict[str, Any]], seeds: list[int], agent: Any, options: dict[str, Any], retries: int
 ) -> dict[str, Any]:
-    """Return the contents of `run.json`, but for the step limit."""
+    """Return the contents of `run.json`, except the step limit."""
     return {
         "format": 1, "suite": suite, "agent": agent_about(agent, options), "tasks": tasks, "seeds": seeds,
         "retries": retries, "versions": versions(), "git": _git(), "command": public_command(sys.argv), "host": host(),
@@ -165,12 +166,12 @@ def about_run(
 
 
 def host() -> dict[str, Any]:
-    """Return what a run keeps of its machine."""
+    """Return a run's description of its machine."""
     return {"system": platform.platform(), "machine": platform.machine(), "cores": os.cpu_count()}
 
 
 def own_about(tasks: Mapping[str, Task]) -> list[dict[str, Any]]:
-    """Return tasks that are objects as a suite does (`Suite.about`), with the arguments that they were made with."""
+    """Return the description of tasks given as objects, as `Suite.about` does, with their constructor arguments."""
     return [
         {
             "id": name, "split": "", "groups": [], "folder": "", "sha256": fingerprint_of(task),
@@ -181,7 +182,7 @@ def own_about(tasks: Mapping[str, Task]) -> list[dict[str, Any]]:
 
 
 def _plain(argument: Any) -> Any:
-    """Return an argument as JSON has it, or else as a text that is the same in every process."""
+    """Return an argument as JSON data, or else as text that is the same in every process."""
     try:
         return json.loads(json.dumps(argument))
     except (TypeError, ValueError):
@@ -189,7 +190,7 @@ def _plain(argument: Any) -> Any:
 
 
 def _chosen(given: Tasks, seeds: int | Sequence[int] | None) -> tuple[Suite, dict[str, Task]]:
-    """Return the suite with its seeds, and the tasks that are objects, by name."""
+    """Return the suite with its seeds, and the tasks given as objects, by name."""
     own: dict[str, Task] = {}
     if isinstance(given, Suite):
         suite = given
@@ -210,7 +211,7 @@ def _chosen(given: Tasks, seeds: int | Sequence[int] | None) -> tuple[Suite, dic
 
 
 def _git() -> dict[str, Any] | None:
-    """Return the revision of the code that runs, if it is a checkout."""
+    """Return the git revision of the running code; None outside a checkout."""
 
     def ask(*words: str) -> str:
         run = subprocess.run(

@@ -1,7 +1,7 @@
-"""What becomes of an `env_error`: whose doing it was, and whether anything works at all. Knows no workers.
+"""Handling of `env_error`: whether the agent caused it, and whether anything works at all. Independent of workers.
 
-An agent must not gain by killing its pages: a failure of the environment says nothing about the agent, unless it comes
-each time that the agent acts, with nothing else beside it.
+An agent must not gain by crashing its pages. An infrastructure failure says nothing about the agent, unless it recurs
+whenever the agent acts, with no other episode running beside it.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ from selfsurf.scripts.suite.plan import Key
 from selfsurf.scripts.suite.reasons import alike
 
 CRASHES = 3
-"""Attempts at an episode, over all runs, that ended as `env_error` while the agent's action was being carried out,
-after which it counts as failed. From the first of them on it is played alone."""
+"""Number of `env_error` attempts during the agent's action, over all runs, after which an episode counts as failed.
+After the first such attempt, the episode is played alone."""
 
 FRUITLESS = 20
-"""Attempts in a row that ended as `env_error`, after which nothing seems to work."""
+"""Number of consecutive `env_error` attempts after which a run is given up."""
 
 TASKS = 3
-"""At so many tasks, or all there are, as long as nothing has worked yet."""
+"""Minimum number of distinct tasks (or all tasks, if fewer) that must end as `env_error` before a run in which nothing
+worked is given up."""
 
 
 @dataclass
 class Attempts:
-    """How often an episode ended as `env_error`, over all runs."""
+    """Counts of an episode's `env_error` attempts, over all runs."""
 
     env_errors: int = 0
     crashes: int = 0
-    """Of these, while the agent's action was being carried out."""
+    """Number of `env_error` attempts that failed during the agent's action."""
     lost_cost: float = 0.0
-    """US dollars that they cost, as far as it is known."""
+    """Cost of the `env_error` attempts in US dollars, as far as known."""
 
 
 class Accounts:
-    """The `env_error` of each episode.
+    """The `env_error` counts of all episodes.
 
     Args:
-        done: the records that there are.
+        done: Latest record of each episode.
     """
 
     def __init__(self, done: Mapping[Key, Mapping[str, Any]]) -> None:
@@ -51,11 +52,11 @@ class Accounts:
         }
 
     def of(self, key: Key) -> Attempts:
-        """Return the account of an episode."""
+        """Return the counts of an episode."""
         return self._attempts.setdefault(key, Attempts())
 
     def add(self, ask: Ask, result: Result) -> None:
-        """Count an attempt that ended as `env_error`; once too often in the agent's action, it is a failure."""
+        """Count an attempt that ended as `env_error`; it becomes a failure after `CRASHES` crashes during actions."""
         account = self.of((ask.job.env_id, ask.job.seed))
         account.env_errors += 1
         account.crashes += result.crashed
@@ -67,20 +68,20 @@ class Accounts:
 
 
 class Health:
-    """Whether a run gets anywhere.
+    """Detection of runs in which nothing works.
 
-    An `env_error` counts as long as nothing has worked, and later only at a task that has: a task that is broken is
-    no reason to leave the others. That one which was broken before fails again says nothing at all.
+    An `env_error` counts as long as nothing has worked; later it counts only on a task that has worked, because one
+    broken task is no reason to give up the others. Renewed failures of a task known to be broken don't count.
 
     Args:
-        tasks: those that are still to be played.
-        worked: those that have worked before.
-        broken: those that have failed while others worked.
+        tasks: Tasks still to be played.
+        worked: Tasks that worked before.
+        broken: Tasks that failed while others worked.
     """
 
     def __init__(self, tasks: Iterable[str], worked: Collection[str], broken: Collection[str] = ()) -> None:
         self.alive = False
-        """Whether anything has worked in this run."""
+        """Whether any attempt has worked in this run."""
         self._least = min(TASKS, len(set(tasks)))
         self._worked = set(worked)
         self._broken = set(broken)
@@ -88,7 +89,7 @@ class Health:
         self._tasks: set[str] = set()
 
     def add(self, ask: Ask, result: Result) -> str:
-        """Note how an attempt ended; return why the run should end, or nothing."""
+        """Record the end of an attempt; return why the run should end, or an empty string."""
         task = ask.job.env_id
         if not result.masked:
             self.alive = True

@@ -1,4 +1,4 @@
-"""Counts what a run uses up of its limits."""
+"""Limits of a run, counted over all its attempts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from selfsurf.scripts.terminal.limits import Limits
 
 
 class RunLimits:
-    """Counts what a run uses, attempts that are made again included.
+    """Usage of a run, repeated attempts included, and its limits.
 
     Args:
-        plan: has the limits.
+        plan: Plan with the limits.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -22,14 +22,14 @@ class RunLimits:
         self.tokens = 0
         self.cost = 0.0
         self.unknown = ""
-        """Why a limit can't be kept."""
+        """Reason why a limit can't be enforced; empty if all can."""
 
     def start(self) -> None:
         """Start the clock."""
         self._start = time.monotonic()
 
     def add(self, result: Result) -> None:
-        """Count an attempt."""
+        """Add the usage of an attempt."""
         self.tokens += (result.prompt_tokens or 0) + (result.completion_tokens or 0)
         self.cost += result.cost or 0.0
         if not result.masked and result.length > result.led:
@@ -38,18 +38,18 @@ class RunLimits:
 
     @property
     def metered(self) -> bool:
-        """Whether there is a limit of tokens or money."""
+        """Whether tokens or cost are limited."""
         return self._limits.metered
 
     @property
     def late(self) -> bool:
-        """Whether the time is over."""
+        """Whether the deadline has passed."""
         most = self._limits.max_seconds
         return most is not None and self._seconds >= most
 
     @property
     def reached(self) -> str:
-        """Which limit is reached, as a sentence; empty if none is."""
+        """The limit that was reached, as a sentence; empty if none was."""
         return self._limits.reached(self.tokens, self.cost, self._seconds)
 
     @property

@@ -1,4 +1,4 @@
-"""A look at a live page through a provider, and a checklist of what its logs must hold afterwards."""
+"""Check of a provider on a live page, and of the logs that result."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from selfsurf.scripts.report.attempts import figures
 from selfsurf.scripts.report.attempts_report import report
 
 NOBODY = 999_999_999
-"""The number of an element that no page has: the failure that the log must explain."""
+"""Id of an element that no page has, which causes the failure that the log must explain."""
 
 PLANTED = "4111 1111 1111 1111"
-"""A card's number (a test number of Visa's), looked for in all that was written."""
+"""Card number (Visa's test number) that must not appear in any written file."""
 
 FIELDS = (
     "ts", "traceId", "stepId", "attemptId", "action", "provider", "durationMs", "outcome", "reason", "retryUsed",
     "stagehandDisabled", "toolArgsHash",
 )  # fmt: skip
-"""What every line of the log has."""
+"""Fields that every line of the log has."""
 
 
 class Check(NamedTuple):
-    """One line of the checklist."""
+    """A checked property with its result."""
 
     what: str
     found: str
-    """Why it does not hold; empty if it does."""
+    """Reason why the property doesn't hold; empty if it holds."""
 
 
 def look(provider: Provider, url: str, logs: Path) -> list[Check]:
-    """Open a page, see it, take its picture, fail at it once; return what the logs are like.
+    """Open a page, observe it, take a screenshot and cause one failure; return checks of the actions and logs.
 
     Args:
-        provider: who does it; nothing of it has started.
-        url: of a live page. Nothing on it is pressed or filled in.
-        logs: root of the attempts' logs.
+        provider: Provider to check, not yet started.
+        url: Address of a live page. Nothing on it is clicked or filled in.
+        logs: Root of the attempt logs.
     """
     return asyncio.run(_look(provider, url, logs))
 
@@ -83,7 +83,7 @@ async def _why(work: Callable[[], Any]) -> str:
 
 
 def _logged(folder: Path, logs: Path) -> list[Check]:
-    """Check what a run has left in its folder, and that it is reported."""
+    """Check the files in a run's folder, and the report on them."""
     lines = [json.loads(line) for line in (folder / "attempt.jsonl").read_text(encoding="utf8").splitlines()]
     without = sorted({name for line in lines for name in FIELDS if name not in line})
     ended = [line for line in lines if line["outcome"] in ("success", "failure")]
@@ -94,7 +94,8 @@ def _logged(folder: Path, logs: Path) -> list[Check]:
     written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     leaked = any(text.encode() in written for text in (PLANTED, PLANTED.replace(" ", "")))
     lacks = f"no {', '.join(missing)}; {failure and failure['cut']}" if missing else ""
-    with TemporaryDirectory() as alone:  # where its failure can't stand behind those of other runs
+    # a report on this run alone, so that other runs' failures can't displace its failure
+    with TemporaryDirectory() as alone:
         day = Path(alone) / folder.parent.name
         day.mkdir()
         (day / folder.name).symlink_to(folder.resolve())

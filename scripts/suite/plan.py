@@ -1,4 +1,4 @@
-"""What a run is made of, as plain data that travels to worker processes."""
+"""Specification of a run and records of its results, as plain data that is sent to worker processes."""
 
 from __future__ import annotations
 
@@ -12,67 +12,67 @@ from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.text import well_formed
 
 Logs: TypeAlias = Literal["all", "unsolved", "none"]
-"""Of which episodes the whole log is kept."""
+"""Choice of the episodes whose full logs are kept."""
 
 LONGEST = 2000
-"""Characters of a text in a record; the episode's log has the whole."""
+"""Maximum number of characters of a text in a record; the episode's log has the whole text."""
 
 Key: TypeAlias = tuple[str, int]
-"""Task id and seed: an episode of a run."""
+"""Task id and seed, which identify an episode of a run."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run, and how; every worker knows it."""
+    """The specification of a run, which every worker receives."""
 
     folder: str
-    """Where the run is written; absolute."""
+    """Absolute path of the run's folder."""
     tasks: tuple[dict[str, Any], ...]
-    """As `Suite.about`."""
+    """Tasks as described by `Suite.about`."""
     agent: str
     """Name of the agent: a backend, `random`, `oracle`, `module:Class` or `file.py:Class`."""
     seeds: tuple[int, ...]
-    """Of every task."""
+    """Seeds on which every task is played."""
     agent_options: dict[str, Any] = field(default_factory=dict)
     max_steps: int | None = None
-    """None: every task's own limit."""
+    """Step limit; None for every task's own."""
     episode_timeout: float = 600.0
-    """Seconds that an episode may take."""
+    """Seconds until an episode times out."""
     logs: Logs = "all"
     screenshots: bool = False
-    """Have a screenshot in every observation. Without it, only an episode that ends unsolved has one, of its end."""
+    """Whether every observation has a screenshot; otherwise only the ends of unsolved episodes have one."""
     headless: bool = True
     processes: int = 1
-    """How many workers."""
+    """Number of workers."""
     slots: int = 1
-    """Episodes at the same time, over all workers; each plays one at least."""
+    """Number of concurrent episodes over all workers; each worker plays at least one."""
     retries: int = 2
-    """Times that an episode is run again when the infrastructure failed it."""
+    """Number of times that an episode is repeated after an infrastructure failure."""
     deadline: float | None = None
-    """Seconds after which nothing new is begun and what is under way is dropped; None for none."""
+    """Seconds after which no new episode begins and running ones are dropped; None for no limit."""
     max_tokens: int | None = None
-    """Tokens, read and written, after which nothing new is begun; None for no limit."""
+    """Tokens, prompt and completion, after which no new episode begins; None for no limit."""
     max_cost: float | None = None
-    """US dollars, likewise."""
+    """US dollars after which no new episode begins; None for no limit."""
     environment: dict[str, Any] = field(default_factory=dict)
-    """What was asked for of the environment, as episodes keep it (`EnvironmentSettings.given`)."""
+    """Settings of the environment as recorded in episodes (`EnvironmentSettings.given`)."""
     env_options: dict[str, Any] = field(default_factory=dict, repr=False)
-    """The same as arguments of `browser_env.env.make_core`, secrets included: written nowhere."""
+    """Settings of the environment as arguments of `browser_env.env.make_core`, with secrets; never written to disk."""
 
     def slots_of(self, number: int) -> int:
-        """Return how many episodes a worker plays at the same time."""
+        """Return the number of concurrent episodes of a worker."""
         each, more = divmod(self.slots, self.processes)
         return max(1, each + (number < more))
 
 
 def record_of(result: Result) -> dict[str, Any]:
-    """Return how an episode went as a line of `results.jsonl`.
+    """Return the result of an episode as a line of `results.jsonl`.
 
-    `reward` is the task's score at the end, `raw_reward` and `time_reward` are its own, unscaled and scaled by its
-    time; `claimed`: the agent said that it is done; `rejected`: claims that its verifier rejected, `wrongly_rejected`:
-    those that were true, None where nobody knows; `attempts` counts from 1; `episode` and `screenshot` are paths
-    relative to the run's folder, None where nothing was kept; `judged` is false for one that was played to its end and
-    that nothing judges.
+    `reward` is the task's final score; `raw_reward` and `time_reward` are the task's own, unscaled and scaled by its
+    time. `claimed`: whether the agent claimed to be done. `rejected`: number of claims that its verifier rejected;
+    `wrongly_rejected`: the number of true ones among them, None if unknown. `attempts` counts from 1. `episode` and
+    `screenshot` are paths relative to the run's folder, None if none was kept. `judged` is false if the episode was
+    played to its end and nothing judges it.
     """
     score = result.score
     texts = {
@@ -95,7 +95,7 @@ def record_of(result: Result) -> dict[str, Any]:
 
 
 def _number(given: Any) -> float | None:
-    """Return what a task gave as a number, if it is one: a task of a user's own may mean something else by the name."""
+    """Return a number from a task's score; None if a user's own task stores something else under the name."""
     return float(given) if isinstance(given, Real) and math.isfinite(given) else None
 
 

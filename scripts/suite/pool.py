@@ -1,4 +1,4 @@
-"""Workers of a run on this machine: processes, or one in this process."""
+"""Worker pools on this machine: separate processes, or one worker in this process."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from selfsurf.scripts.terminal.console import VERBOSE, logged
 
 
 class LocalPool:
-    """Workers as processes of this machine.
+    """Pool of worker processes on this machine.
 
     Args:
-        plan: the run.
+        plan: Plan of the run.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -34,7 +34,7 @@ class LocalPool:
         self._workers: dict[int, tuple[Any, Connection]] = {}
 
     def start(self, number: int) -> None:
-        """As `Pool.start`."""
+        """Start a worker process."""
         ours, theirs = self._spawn.Pipe()
         process = self._spawn.Process(target=_work, args=(self._plan, number, theirs), daemon=False)
         process.start()
@@ -42,12 +42,12 @@ class LocalPool:
         self._workers[number] = process, ours
 
     def send(self, number: int, message: Message) -> None:
-        """As `Pool.send`."""
+        """Send a message through the worker's pipe."""
         with contextlib.suppress(OSError):
             self._workers[number][1].send(message)
 
     def receive(self, timeout: float) -> list[tuple[int, Message]]:
-        """As `Pool.receive`."""
+        """Return the messages of all workers; a closed pipe is reported as `GONE`."""
         by_connection = {connection: number for number, (_, connection) in self._workers.items()}
         said: list[tuple[int, Message]] = []
         for connection in wait(list(by_connection), timeout):
@@ -65,7 +65,7 @@ class LocalPool:
         return said
 
     def kill(self, number: int) -> None:
-        """As `Pool.kill`."""
+        """Kill a worker process and its children."""
         if number in self._workers:
             process, connection = self._workers.pop(number)
             kill_tree(process.pid)
@@ -73,7 +73,7 @@ class LocalPool:
             connection.close()
 
     def close(self) -> None:
-        """As `Pool.close`."""
+        """Stop all workers, and kill those that don't end within 20 s."""
         for number in self._workers:
             self.send(number, ("stop",))
         for number, (process, _) in list(self._workers.items()):
@@ -82,12 +82,12 @@ class LocalPool:
 
 
 class InProcess:
-    """One worker in this process, which works while it is listened to. An agent that hangs can't be killed here.
+    """A pool of one worker in this process, which works during `receive`. A hung agent can't be killed.
 
     Args:
-        plan: the run.
-        agent: as for `Worker`.
-        own: as for `Worker`.
+        plan: Plan of the run.
+        agent: Factory of the agent, as for `Worker`.
+        own: Tasks given as objects, as for `Worker`.
     """
 
     def __init__(self, plan: Plan, agent: Callable[[], Decider] | None, own: Mapping[str, Task]) -> None:
@@ -97,26 +97,26 @@ class InProcess:
         self._open = False
 
     def start(self, number: int) -> None:
-        """As `Pool.start`."""
+        """Load the agent."""
         self._open = self._worker.open()
 
     def send(self, number: int, message: Message) -> None:
-        """As `Pool.send`."""
+        """Put a message into the worker's inbox."""
         self._inbox.put(message)
 
     def receive(self, timeout: float) -> list[tuple[int, Message]]:
-        """As `Pool.receive`."""
+        """Let the worker work for a moment, and return its messages."""
         if self._open:
             self._open = self._worker.turn()
         said, self._said = self._said[:], []
         return said
 
     def kill(self, number: int) -> None:
-        """As `Pool.kill`."""
+        """Close the worker."""
         self.close()
 
     def close(self) -> None:
-        """As `Pool.close`."""
+        """Close the worker."""
         self._open = False
         self._worker.close()
 
@@ -125,8 +125,8 @@ class InProcess:
 
 
 def _work(plan: Plan, number: int, connection: Connection) -> None:
-    """Be a worker process. It ends when the run's process ends, however that did."""
-    os.dup2(2, 1)  # what an agent prints is none of the run's output
+    """Run a worker process, which ends when the run's process ends for any reason."""
+    os.dup2(2, 1)  # an agent's prints must not mix with the run's output on stdout
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
 
     def listen() -> None:
@@ -134,7 +134,7 @@ def _work(plan: Plan, number: int, connection: Connection) -> None:
             while True:
                 inbox.put(connection.recv())
         inbox.put(("stop",))
-        threading.Timer(15, leave).start()  # an agent may hang
+        threading.Timer(15, leave).start()  # kills a hung agent
 
     def leave() -> None:
         kill_tree(os.getpid())
@@ -145,8 +145,8 @@ def _work(plan: Plan, number: int, connection: Connection) -> None:
 
     lock = threading.Lock()
     threading.Thread(target=listen, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run's process handles Ctrl-C
     with logged(verbose=VERBOSE in os.environ):
         Worker(plan, number, send, inbox).serve()
     connection.close()
-    os._exit(0)  # a timer or a library's thread keeps nothing alive
+    os._exit(0)  # a timer or a library's thread must not keep the process alive

@@ -1,7 +1,7 @@
-"""The scenarios carried out by providers of the router: a fixed script each, on a page that judges itself.
+"""Scenarios carried out by the router's providers: a fixed script each, on a page that judges itself.
 
-A script is what the scenario's oracle did in the environment, each action on an element known by its role and name, so
-that every provider can be given it, whatever numbers its elements have. Each run is a request with a log of its own.
+A script repeats the actions of the scenario's oracle. Elements are identified by role and name, so that every provider
+can run the script, however it numbers elements. Each run is a request with a log of its own.
 """
 
 from __future__ import annotations
@@ -41,35 +41,35 @@ SCENARIOS = (
     "register", "move", "reserve", "reserve-format", "order", "phone", "pages", "cookies", "slow", "scroll",
     "delete", "told",
 )  # fmt: skip
-"""Those in one tab, without files, whose page itself gets what is wanted."""
+"""Scenarios in a single tab, without files, whose page itself receives the result."""
 
 PATIENCE = 8.0
-"""Seconds in which an element of the script must be there, and the page get what was wanted."""
+"""Seconds until a scripted element must appear, and until the page must have received the result."""
 
 _LOOKS = 0.3
-"""Seconds between two looks at a page."""
+"""Seconds between two checks of a page."""
 
 _LINE = re.compile(r"\[(\d+)\] (\w+)(?:: (.*))?")
-"""An element in the outline of a provider that lists none."""
+"""Pattern of an element in the outline of a provider that doesn't list elements."""
 
 _ROLES = {"select": "combobox"}
-"""What such a provider calls otherwise."""
+"""Standard role for each differing role name in the outline of a provider without an element list."""
 
 _NO_ACT = ("finish", "infeasible", "wait")
 
 
 class Move(NamedTuple):
-    """One action of a script."""
+    """An action of a script."""
 
     action: BaseAction
     role: str
     name: str
     place: int
-    """Among the elements of that role and name."""
+    """Index among the elements of the same role and name."""
 
 
 class Page(NamedTuple):
-    """A scenario with one seed."""
+    """A scenario with one seed, and the result its page must receive."""
 
     name: str
     seed: int
@@ -85,18 +85,18 @@ def run(
     logs: Path,
     told: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """Let each provider carry out the scenarios by itself, without falling back.
+    """Run the scenarios with each provider on its own, without fallback.
 
     Args:
-        providers: who; nothing of them has started.
-        names: of `SCENARIOS`.
-        seeds: of each.
-        logs: root of the attempts' logs.
-        told: is told of each run.
+        providers: Providers, not yet started.
+        names: Names from `SCENARIOS`.
+        seeds: Seeds of each scenario.
+        logs: Root of the attempt logs.
+        told: Callback for a line about each run.
 
     Returns:
         `rows`: for each provider `provider`, `solved` of `runs`, `success` with its 95% interval `low`, `high`, and
-        `failed`: scenario, seed, trace id and why; `logs`.
+        `failed`: scenario, seed, trace id and reason; `logs`.
     """
     with tempfile.TemporaryDirectory() as folder, _sites(Path(folder)) as (address, got):
         pages = _prepared(names, seeds, Path(folder))
@@ -137,7 +137,7 @@ async def _all(
 
 
 async def _carried_out(router: Router, page: Page, address: str, got: dict[str, Any]) -> str:
-    """Carry out a script; return why it failed, empty if the page got what was wanted."""
+    """Run a script; return why it failed, empty if the page received the expected result."""
     key = f"{page.name}-{page.seed}"
     got.pop(key, None)
     try:
@@ -159,7 +159,7 @@ async def _carried_out(router: Router, page: Page, address: str, got: dict[str, 
 
 
 async def _placed(router: Router, move: Move) -> BaseAction | None:
-    """Return a script's action on the element as the provider numbers it, once it is there."""
+    """Return a script's action with the provider's id of its element; None if the element doesn't appear in time."""
     if not move.role:
         return move.action
     end = asyncio.get_running_loop().time() + PATIENCE
@@ -179,7 +179,7 @@ def _elements(seen: ObserveResult) -> list[tuple[int, str, str]]:
 
 
 def _prepared(names: Sequence[str], seeds: Sequence[int], folder: Path) -> list[Page]:
-    """Play the scenarios by their oracles, and write the pages that begin as they did."""
+    """Play the scenarios with their oracles, and write pages that start in the same state."""
     shutil.copytree(HTML, folder, dirs_exist_ok=True)
     jobs = [Job(f"Scenario/{name}-v0", seed) for name in names for seed in seeds]
     with Rollouts(4) as rollouts:
@@ -208,20 +208,20 @@ function begin(name, drawn) {
   });
 }
 """
-"""Starts a site as its task does, and sends what it has got."""
+"""Script that starts a site as its task does, and posts the result that the page received."""
 
 
 class _Started:
-    """Stands for the page of a task's setup, and keeps what it is started with."""
+    """A stand-in for the page in a task's setup, which keeps the data that the page is started with."""
 
     url = ""
     drawn: Any = None
 
     async def goto(self, *args: Any, **options: Any) -> None:
-        """Go nowhere."""
+        """Ignore the navigation."""
 
     async def evaluate(self, script: str, drawn: Any = None) -> None:
-        """Keep what is drawn."""
+        """Keep the random data drawn for the task."""
         self.drawn = drawn
 
 
@@ -244,14 +244,14 @@ def _script(result: Result) -> tuple[Move, ...]:
 
 
 class _Judge(QuietHandler):
-    """Serves the sites, and takes what they have got."""
+    """Server of the sites, which records the results that their pages post."""
 
     def __init__(self, *args: Any, got: dict[str, Any], **options: Any) -> None:
         self._got = got
         super().__init__(*args, **options)
 
     def do_POST(self) -> None:  # noqa: N802  (as it is called)
-        """Keep what a page has got."""
+        """Record the result that a page posts."""
         length = int(self.headers.get("content-length", 0))
         self._got[self.path.rpartition("/")[2]] = json.loads(self.rfile.read(length))
         self.send_response(204)

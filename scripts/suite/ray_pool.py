@@ -1,4 +1,4 @@
-"""Worker processes of a run, as actors of a Ray cluster."""
+"""Workers of a run as actors of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ from selfsurf.scripts.suite.worker import Message, Worker
 from selfsurf.sdft.rollouts.ray_cluster import connect, speak, verbose
 
 _POLL = 1.0
-"""Seconds that an actor waits for something to say before it says that there is nothing."""
+"""Seconds that an actor waits for messages before it returns an empty list."""
 
 _PENDING = 10.0
-"""Seconds without a word after which an actor counts as pending: one that is there says something every `_POLL`."""
+"""Seconds without a reply after which an actor counts as pending; a running actor replies every `_POLL` seconds."""
 
 _NO_ROOM = 900.0
-"""Seconds after which a run gives up if not one of its workers has found room."""
+"""Seconds after which a run is given up if the cluster has had room for none of its workers."""
 
 _ENDING = 20.0
-"""Seconds that the workers may take to end."""
+"""Seconds that the workers get to end."""
 
 
 class RayPool:
-    """Workers as actors: on the cluster of `RAY_ADDRESS`, or on one that is started here, and ended with the pool.
+    """Pool of workers as Ray actors, on the cluster of `RAY_ADDRESS` or on a local one for the life of the pool.
 
-    What a worker writes comes back with its records, and the source of a user's own tasks and agent goes with the plan,
-    so the machines need no common disk. Each takes a processor of the cluster, or less where it has fewer.
+    A worker's files are returned with its records, and the source of a user's own tasks and agent is sent with the
+    plan, so the machines need no shared disk. Each worker reserves a CPU of the cluster, or a fraction if there are too
+    few.
 
     Args:
-        plan: the run.
+        plan: Plan of the run.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -48,7 +49,7 @@ class RayPool:
 
         self._ray = ray
         if not ray.is_initialized():
-            os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # of calls to workers that are gone
+            os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # errors of calls to workers that are gone
         self._ours = connect()
         share = min(1.0, ray.cluster_resources().get("CPU", 1.0) / plan.processes)
         self._actor = ray.remote(num_cpus=share, max_concurrency=3)(_Remote)
@@ -59,29 +60,29 @@ class RayPool:
         self._workers: dict[int, Any] = {}
         self._asked: dict[Any, int] = {}
         self._silent: dict[int, float] = {}
-        """Since when a worker has been waited for that has not said anything yet."""
+        """Monotonic time since which a worker that has not replied yet is awaited, by number."""
         self._told: set[int] = set()
-        """Workers that were said to be pending."""
+        """Workers already reported as pending."""
         self._begun = time.monotonic()
         self._had_room = False
 
     def start(self, number: int) -> None:
-        """As `Pool.start`."""
+        """Create a worker's actor."""
         self._workers[number] = self._actor.remote(self._plan, number, self._sources, everything=verbose())
         self._silent[number] = time.monotonic()
         self._told.discard(number)
         self._ask(number)
 
     def send(self, number: int, message: Message) -> None:
-        """As `Pool.send`."""
+        """Send a message to the worker's actor."""
         if number in self._workers:
             self._workers[number].tell.remote(message)
 
     def receive(self, timeout: float) -> list[tuple[int, Message]]:
-        """As `Pool.receive`.
+        """Return the messages of all workers; lost and pending ones are reported, too.
 
         Raises:
-            RunError: no worker finds room.
+            RunError: The cluster has no room for any worker.
         """
         said: list[tuple[int, Message]] = []
         ready, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=timeout)
@@ -90,7 +91,7 @@ class RayPool:
             try:
                 messages = self._ray.get(reference)
             except self._ray.exceptions.RayError as error:
-                self.kill(number)  # it may be out of reach only
+                self.kill(number)  # the actor may only be unreachable
                 said.append((number, _loss(error)))
                 continue
             self._had_room = True
@@ -100,7 +101,7 @@ class RayPool:
         return said + self._pending()
 
     def kill(self, number: int) -> None:
-        """As `Pool.kill`."""
+        """Kill a worker's actor."""
         worker = self._workers.pop(number, None)
         self._silent.pop(number, None)
         if worker is not None:
@@ -108,8 +109,8 @@ class RayPool:
             self._ray.kill(worker)
 
     def close(self) -> None:
-        """As `Pool.close`."""
-        for number in list(self._silent):  # not there yet: nothing to end, and it would not answer
+        """Stop all workers, kill those that don't end in time, and shut down a local cluster."""
+        for number in list(self._silent):  # pending actors wouldn't respond, and have nothing to close
             self.kill(number)
         endings = [worker.close.remote() for worker in self._workers.values()]
         self._ray.wait(endings, num_returns=len(endings), timeout=_ENDING) if endings else None
@@ -131,7 +132,7 @@ class RayPool:
 
 
 def unpacked(message: Message, folder: Path) -> Message:
-    """Write the files that came with a record in place of those of an earlier attempt; return the record alone."""
+    """Write the files that came with a record over those of an earlier attempt; return the message without them."""
     if message[0] != "done":
         return message
     *rest, files = message
@@ -146,12 +147,12 @@ def unpacked(message: Message, folder: Path) -> Message:
 
 
 class _Remote:
-    """A worker in an actor, writing into a folder of its own."""
+    """Ray actor that runs a worker in a folder of its own."""
 
     def __init__(self, plan: Plan, number: int, sources: Sources, *, everything: bool = False) -> None:
         import ray
 
-        os.dup2(2, 1)  # what an agent prints is none of the run's output
+        os.dup2(2, 1)  # an agent's prints must not mix with the run's output on stdout
         speak(everything=everything)
         sources.use()
         self._node = ray.util.get_node_ip_address()
@@ -164,11 +165,11 @@ class _Remote:
         self._thread.start()
 
     def tell(self, message: Message) -> None:
-        """Take a message to the worker."""
+        """Pass a message to the worker."""
         self._inbox.put(message)
 
     def said(self) -> list[Message]:
-        """Return what the worker has said since the last call, waiting a moment for something."""
+        """Return the worker's messages since the last call, waiting up to `_POLL` seconds for the first."""
         try:
             messages = [self._outbox.get(timeout=_POLL)]
         except queue.Empty:
@@ -180,7 +181,7 @@ class _Remote:
         return messages
 
     def close(self) -> None:
-        """Let the worker end."""
+        """Stop the worker and delete its folder."""
         self._closing = True
         self._inbox.put(("stop",))
         self._thread.join(15)
@@ -204,7 +205,7 @@ class _Remote:
 
 
 def _loss(error: Exception) -> Message:
-    """Return what is said of a lost actor, in a few of Ray's words: `its node has died`."""
+    """Return the message for a lost actor, with Ray's reason in a few words, such as `its node has died`."""
     text = str(error)
     if "temporarily unavailable" in text:
         return NODE_GONE, "it can't be reached: its node has died, or the network has failed"

@@ -1,4 +1,4 @@
-"""Why episodes have no verdict, or an agent's code failed: counted, in a few lines for the terminal."""
+"""Summary of why episodes have no verdict or the agent's code raised, as a few lines for the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from selfsurf.browser_env.text import one_line
 from selfsurf.scripts.report.formats import run_again
 
 MOST = 3
-"""Reasons that are shown."""
+"""Number of reasons that are shown."""
 
 _SET_UP = re.compile(r"^The task .+? could not be set up: ")
 _FRAME = re.compile(r'File "(.*?)([^"/]+)", line (\d+), in (\S+)')
@@ -19,11 +19,11 @@ _LIBRARIES = ("/site-packages/", "/browser_env/", "/lib/python")
 
 
 def reasons(records: Iterable[Mapping[str, Any]], given_up: int) -> list[str]:
-    """Return lines that say how many episodes have no verdict, or failed by an error of the agent's code, and why.
+    """Return lines that count the episodes without a verdict and those in which the agent's code raised, by reason.
 
     Args:
-        records: the latest of each episode.
-        given_up: how many of those without a verdict the same command doesn't run again.
+        records: Latest record of each episode.
+        given_up: Number of episodes without a verdict that the same command doesn't rerun.
     """
     records = list(records)
     lost = [record for record in records if record["outcome"] == Outcome.ENV_ERROR]
@@ -38,11 +38,11 @@ def reasons(records: Iterable[Mapping[str, Any]], given_up: int) -> list[str]:
 
 
 def alike(reason: str, task: str) -> str:
-    """Return a reason without what differs from task to task and from episode to episode: names and numbers.
+    """Return a reason without the names and numbers that differ between tasks and episodes.
 
     Args:
-        reason: why an episode has no verdict.
-        task: the episode's.
+        reason: Why an episode has no verdict.
+        task: Task of the episode.
     """
     return re.sub(r"\d+", "0", _SET_UP.sub("", reason).replace(task, ""))
 
@@ -62,7 +62,7 @@ def _counted(records: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _place(traceback: str) -> str:
-    """Where an error was raised: the last place in the user's own code, if there is one."""
+    """Return the place where an error was raised: the last frame in the user's own code, if there is one."""
     frames = _FRAME.findall(traceback)
     own = [frame for frame in frames if not any(library in frame[0] for library in _LIBRARIES)]
     return " ({}, line {}, in {})".format(*(own or frames)[-1][1:]) if frames else ""

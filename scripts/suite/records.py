@@ -1,7 +1,7 @@
-"""The records of a run: what was asked, in `run.json`, and how each episode went, a line each in `results.jsonl`.
+"""Records of a run: the request in `run.json`, and the result of each episode as a line of `results.jsonl`.
 
-A record is on disk before the run goes on, so a kill at any moment loses only episodes that were under way, which run
-again. A line that the kill cut off is cut off. An `env_error` is no verdict: a later line supersedes it.
+A record is on disk before the run continues, so a kill loses only unfinished episodes, which are run again. A line that
+the kill left incomplete is removed. An `env_error` is no verdict: a later line supersedes it.
 """
 
 from __future__ import annotations
@@ -22,41 +22,42 @@ from selfsurf.scripts.report.reading import RERUNS
 from selfsurf.scripts.suite.plan import Key
 
 NOTED_EVERY = 5.0
-"""Seconds between two notes of how far a process has come."""
+"""Seconds between two updates of the progress in `run.json`."""
 
 SAME = ("format", "suite", "agent", "max_steps", "environment")
-"""What a resumed run must have in common with the run it resumes. Tasks and seeds may be added."""
+"""Fields of `run.json` that a resumed run must match. Tasks and seeds may be added."""
 
 SAME_TASK = ("id", "split", "groups", "options", "sha256")
-"""What makes a task the same."""
+"""Fields that identify a task."""
 
 
 def unwritable(folder: Path | str, error: OSError) -> str:
-    """Say why a run's folder can't be written, and how to go on where it lacks room."""
+    """Return why a run's folder can't be written, and for a full disk how to resume."""
     if error.errno in FULL:
         return str(NoRoom(Path(folder), "the same command resumes."))
     return f"{folder} can't be written: {error}."
 
 
 class RecordsError(ValueError):
-    """A folder can't be used for a run. The message says why and what to do."""
+    """A folder that can't be used for a run. The message gives the reason and the remedy."""
 
 
 class Records:
-    """The records of a run in a folder, held by one process at a time. Use it as a context manager.
+    """The records of a run in a folder, locked by one process at a time. A context manager.
 
     Args:
-        folder: made if need be. One that holds the same run is resumed, and extended by further tasks and seeds.
-        about: the contents of `run.json`.
+        folder: Folder of the run, created if necessary. The same run is resumed, and extended by further tasks and
+            seeds.
+        about: Contents of `run.json`.
 
     Raises:
-        RecordsError: the folder holds another run or something else, is in use, or its records are damaged.
+        RecordsError: The folder holds another run or other files, is in use, or its records are damaged.
     """
 
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
         self.folder = folder
         self.done: dict[Key, dict[str, Any]] = {}
-        """The latest record of each episode."""
+        """Latest record of each episode."""
         self._lines_of: Counter[Key] = Counter()
         self._session: dict[str, Any] | None = None
         self._noted = 0.0
@@ -85,31 +86,31 @@ class Records:
         self._lock.release()
 
     def played(self, key: Key) -> bool:
-        """Was an episode played to its end?"""
+        """Whether an episode was played to its end."""
         return key in self.done and self.done[key]["outcome"] != Outcome.ENV_ERROR
 
     def unjudged(self, key: Key) -> bool:
-        """Was an episode played to its end that nothing judges?"""
+        """Whether an episode was played to its end without a judge."""
         return self.played(key) and not self.done[key].get("judged", True)
 
     def open(self, key: Key) -> bool:
-        """Is an episode to be run: was it not played to its end yet, and not given up?"""
+        """Whether an episode still has to be run: it has not been played to its end, nor been given up."""
         return not self.played(key) and self._lines_of[key] <= RERUNS
 
     @property
     def worked(self) -> set[str]:
-        """The tasks of which an episode was played to its end."""
+        """Tasks with at least one episode played to its end."""
         return {task for task, _ in filter(self.played, self.done)}
 
     @property
     def broken(self) -> set[str]:
-        """The tasks that only failed while others worked: something was played to its end after they had failed."""
+        """Tasks that only failed while others worked: an episode of another task was played to its end afterwards."""
         ended = {key: record.get("ended", 0.0) for key, record in self.done.items()}
         last = max((ended[key] for key in filter(self.played, ended)), default=0.0)
         return {task for (task, _), when in ended.items() if when < last} - self.worked
 
     def add(self, record: dict[str, Any]) -> bool:
-        """Record how an episode went, and when; return False, and change nothing, if it was played to its end."""
+        """Append a record with its time; return False, changing nothing, if the episode was already played."""
         key = (str(record["task"]), int(record["seed"]))
         if self.played(key):
             return False
@@ -125,9 +126,9 @@ class Records:
         return True
 
     def begin(self, session: dict[str, Any]) -> None:
-        """Add this process to the list `sessions` of `run.json`, which from now on says how far it has come.
+        """Add this process to the `sessions` of `run.json`, where its progress is recorded from now on.
 
-        It has `versions` and `git` of its own where they are others than those of the process that began the run.
+        The session has `versions` and `git` of its own if they differ from those of the process that began the run.
         """
         other = {name: value for name, value in self._code.items() if value != self.about.get(name)}
         self._session = {
@@ -137,20 +138,20 @@ class Records:
         self.note()
 
     def note(self, **more: Any) -> None:
-        """Write down how far this process has come, and what more there is to say of it."""
+        """Write the progress of this process, and further facts about it, to `run.json`."""
         assert self._session is not None
         self._noted = time.time()
         self._session.update(more, seconds=round(self._noted - self._session["started"], 2))
         self._write(self.about)
 
     def lost(self, what: dict[str, Any]) -> None:
-        """Write down that a worker was lost."""
+        """Record the loss of a worker in `run.json`."""
         assert self._session is not None
         self.note(lost=[*self._session["lost"], {**what, "seconds": round(time.time() - self._session["started"], 2)}])
 
     def _agree(self, about: dict[str, Any]) -> dict[str, Any]:
         path = self.folder / "run.json"
-        about = json.loads(json.dumps(about))  # as it is when it comes back
+        about = json.loads(json.dumps(about))  # a JSON round trip, for comparison with the saved file
         if not path.exists():
             self._write(about)
             return about
@@ -207,7 +208,7 @@ class Records:
 
 
 def _differences(name: str, before: Any, now: Any) -> list[str]:
-    """Say what differs between two values, entry by entry where they are tables."""
+    """Return the differences between two values, entry by entry if they are tables."""
     if before == now:
         return []
     if isinstance(before, dict) or isinstance(now, dict):
@@ -226,5 +227,5 @@ def _differ(task: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _unbegun(folder: Path) -> bool:
-    """Was a run killed here before it began?"""
+    """Whether a folder contains only the traces of a run that was killed before it began."""
     return all(path.name == "run.lock" or path.suffix == ".partial" for path in folder.iterdir())

@@ -1,4 +1,4 @@
-"""A run: every task of a suite on every seed, by workers that may fail, with a ledger that balances."""
+"""A run of every task of a suite on every seed, by workers that may fail, in which no episode is lost or repeated."""
 
 from __future__ import annotations
 
@@ -19,81 +19,81 @@ from selfsurf.scripts.suite.records import Records, unwritable
 from selfsurf.scripts.suite.worker import Message
 
 GONE = "gone"
-"""What a pool says of a worker that has died: `("gone", text)`."""
+"""Message kind of a pool for a worker that has died: `("gone", text)`."""
 
 NODE_GONE = "node gone"
-"""What a pool says of a worker that was lost with its machine: `("node gone", text)`."""
+"""Message kind of a pool for a worker that was lost with its machine: `("node gone", text)`."""
 
 PENDING = "pending"
-"""What a pool says of a worker that waits for its place: `("pending", text)`."""
+"""Message kind of a pool for a worker that waits for resources: `("pending", text)`."""
 
 LOSSES = 2
-"""Workers that have to be lost while the agent was asked, at least, until that counts as its failure."""
+"""Minimum number of workers lost during agent queries for an episode before the agent is blamed."""
 
 STARTS = 3
-"""Times that a worker may die before it is ready."""
+"""Number of times that a worker may die during its start before the run is given up."""
 
 RAISES = 20
-"""Episodes in a row in which the agent raised, from the first one on, after which a run gives up."""
+"""Number of episodes after which a run is given up if the agent has raised in all of them."""
 
 SLACK = 60.0
-"""Seconds beyond an episode's time after which a worker that says nothing counts as hung."""
+"""Seconds beyond an episode's timeout after which a silent worker counts as hung."""
 
 
 class RunError(RuntimeError):
-    """A run can't go on. What has been done stays in the records."""
+    """A run that can't continue. Finished episodes remain in the records."""
 
 
 class Pool(Protocol):
-    """Workers, by number, wherever they are."""
+    """Interface of a pool of numbered workers on any machine."""
 
     def start(self, number: int) -> None:
-        """Start a worker, or another in its place."""
+        """Start a worker, or its replacement."""
 
     def send(self, number: int, message: Message) -> None:
-        """Send a message. One to a worker that has died is lost, which `receive` tells."""
+        """Send a message to a worker. Messages to dead workers are lost, and `receive` reports the death."""
 
     def receive(self, timeout: float) -> list[tuple[int, Message]]:
-        """Return what the workers have said, waiting up to `timeout` seconds for something."""
+        """Return the workers' messages, waiting up to `timeout` seconds for the first."""
 
     def kill(self, number: int) -> None:
-        """End a worker and everything it has started, at once. Nothing more comes from it."""
+        """Kill a worker and all its child processes at once. No further messages arrive from it."""
 
     def close(self) -> None:
-        """Let the workers end, and kill those that do not."""
+        """Stop all workers, and kill those that don't end."""
 
 
 @dataclass
 class _State:
-    """What the run knows of a worker."""
+    """The run's view of a worker."""
 
     ready: bool = False
     place: str = ""
-    """Which process it is, and where."""
+    """Process and machine of the worker."""
     deaths: int = 0
-    """In a row, before it was ready."""
+    """Consecutive deaths before the worker was ready."""
     losses: int = 0
     held: dict[int, Ask] = field(default_factory=dict)
-    """What was sent to it and has not ended, by number."""
+    """Episodes sent to the worker and not finished, by number."""
     begun: set[int] = field(default_factory=set)
-    """Of those, what is being played."""
+    """Numbers of the held episodes that are being played."""
     acting: list[Ask] = field(default_factory=list)
-    """Those for which the agent was asked and has not answered."""
+    """Episodes for which the agent has been queried and has not answered."""
     heard: float = field(default_factory=time.monotonic)
-    """When its last message came, or it was given something to do."""
+    """Monotonic time of the worker's last message, or of its last assignment after being idle."""
     silent: Stopwatch = field(default_factory=Stopwatch)
-    """Since then."""
+    """Stopwatch for the silence since `heard`."""
 
 
 class Run:
-    """Runs what the records have no verdict of yet.
+    """Runner of the episodes without a verdict in the records.
 
     Args:
-        plan: what to run.
-        records: the records.
-        pool: the workers.
-        told: called with every record that is new.
-        said: called with a sentence on what befell a worker.
+        plan: Plan of the run.
+        records: Records of the run.
+        pool: Pool of workers.
+        told: Callback for every new record.
+        said: Callback for a sentence about the loss or replacement of a worker.
     """
 
     def __init__(
@@ -105,28 +105,29 @@ class Run:
         said: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._plan, self._records, self._pool, self._told, self._said = plan, records, pool, told, said
-        tried = records.done.__contains__  # what was never tried comes first: it shows whether anything works
+        tried = records.done.__contains__  # untried episodes come first, because they show whether anything works
         jobs = [Job(*key) for key in sorted(filter(records.open, asked(plan)), key=tried)]
         self._ledger = Ledger(jobs, reruns=plan.retries)
         self._workers = {number: _State() for number in range(min(plan.processes, max(1, len(jobs))))}
         self._accounts = Accounts(records.done)
         self._health = Health({job.env_id for job in jobs}, records.worked, records.broken)
         self._lost: Counter[int] = Counter()
-        """Attempts at each episode that were lost with their worker while the agent was asked, by number."""
+        """Number of times that each episode's worker was lost during an agent query, by request number."""
         self._unsure: list[dict[str, Any]] = []
-        """Records that may say nothing but that nothing works: they are kept back until something has."""
+        """Records held back until an attempt has worked, because they may only show that nothing works."""
         self._limits = RunLimits(plan)
         self._stopping = ""
         self._raised: int | None = 0
         self.began: float | None = None
-        """When the first worker was ready (`time.monotonic`)."""
+        """Monotonic time at which the first worker was ready; None before."""
 
     def work(self) -> str:
-        """Run until all is done, or a limit is reached; return which, or nothing.
+        """Run all episodes, or until a limit is reached; return the limit as a sentence, else an empty string.
 
         Raises:
-            RunError: the agent can't be made or raises in every episode, nothing works, workers die before they begin,
-                or a limit can't be kept.
+            RunError: The agent can't be made or raises in every episode, nothing works, workers die before they begin,
+                or a
+                limit can't be enforced.
         """
         if self._ledger.done:
             return ""
@@ -140,7 +141,8 @@ class Run:
                         self._pool.kill(number)
                     self._stopping = self._limits.reached
                     break
-                self._stopping = self._stopping or self._limits.reached  # what is under way has cost something
+                # checked again, because running episodes use tokens and money
+                self._stopping = self._stopping or self._limits.reached
                 if self._stopping and not any(state.held for state in self._workers.values()):
                     break
                 for number, message in self._pool.receive(0.5):
@@ -181,9 +183,9 @@ class Run:
             self._died(number, content[0], blamed=kind == GONE)
 
     def _feed(self, number: int) -> None:
-        """Keep a worker supplied: what it plays, and as much again, so that none of its slots stands idle.
+        """Assign a worker twice the episodes that it plays at once, so that no slot is idle.
 
-        Where each episode counts against a limit, it gets no more than it plays.
+        If usage is limited, it is assigned only as many as it plays.
         """
         state = self._workers[number]
         most = self._plan.slots_of(number) * (1 if self._limits.metered else 2)
@@ -196,7 +198,7 @@ class Run:
                 return
             self._ledger.next()
             ask = self._ledger.isolate(first) if alone else first
-            if not state.held:  # it had nothing to say before
+            if not state.held:  # the silence of an idle worker doesn't count
                 state.heard, state.silent = time.monotonic(), Stopwatch()
             state.held[ask.number] = ask
             self._pool.send(number, ("run", ask))
@@ -210,7 +212,7 @@ class Run:
         before = self._ledger.closed
         self._ledger.ended(ask, result)
         self._limits.add(result)
-        if self._ledger.closed > before:  # or else it is run again
+        if self._ledger.closed > before:  # otherwise the episode is run again
             self._record(ask, result, record or record_of(result))
         if ill:
             again = "The same command runs them again." if self._health.alive else "Nothing of it is recorded."
@@ -230,7 +232,7 @@ class Run:
                 raise RunError(f"The agent raises in every episode: {result.detail}.")
 
     def _settle(self) -> None:
-        """Write down what was kept back."""
+        """Write the records that were held back."""
         records, self._unsure = self._unsure, []
         for record in records:
             try:
@@ -248,13 +250,13 @@ class Run:
         silent = time.monotonic() - state.heard
         self._pool.kill(number)
         detail = f"the agent did not answer within {self._plan.episode_timeout:g} s"
-        if len(state.acting) == 1:  # it is known for which episode
+        if len(state.acting) == 1:  # the episode to blame is known
             (ask,) = state.acting
             state.held.pop(ask.number, None)
             late = Result(ask.job, str(Outcome.TIMEOUT), trainable=True, detail=detail, attempt=ask.attempt)
             late.seconds = late.agent_seconds = silent
             self._ended(ask, late)
-            state.acting, state.begun = [], set()  # those beside it are not to blame
+            state.acting, state.begun = [], set()  # the other episodes are not to blame
         self._replace(number, f"a worker said nothing for {silent:.0f} s")
 
     def _died(self, number: int, text: str, *, blamed: bool) -> None:
@@ -266,7 +268,7 @@ class Run:
         self._replace(number, text, blamed=blamed)
 
     def _replace(self, number: int, why: str, *, blamed: bool = True) -> None:
-        """Have a lost worker's episodes played again, say what was lost, and start another in its place."""
+        """Requeue a lost worker's episodes, report the loss, and start a replacement."""
         state = self._workers[number]
         again, left = len(state.held), sum(each.ready for each in self._workers.values()) - state.ready
         place = f" ({state.place})" if state.place else ""
@@ -281,11 +283,11 @@ class Run:
             self._pool.start(number)
 
     def _give_back(self, state: _State, why: str, *, blamed: bool) -> None:
-        """Have the episodes of a lost worker played again.
+        """Requeue the episodes of a lost worker.
 
-        Those of which one may have been the cause are played alone from then on. One that was alone already was it:
-        that was one of its attempts. If the agent was asked in each of them, the failure is the agent's, but not where
-        none is `blamed`.
+        Episodes that may have caused the loss are played alone from then on. An episode that was alone already was the
+        cause, which counts as one of its attempts. If the agent was being queried in each of these attempts, the
+        failure is the agent's, unless the loss is not to be `blamed` on the worker's process.
         """
         suspects = state.acting or [one for number, one in state.held.items() if number in state.begun]
         for ask in [one for one in state.held.values() if one not in suspects]:
@@ -304,10 +306,10 @@ class Run:
 
 
 def asked(plan: Plan) -> list[Key]:
-    """Return the episodes that a plan asks for, in the order in which a new run plays them.
+    """Return the episodes of a plan in the order in which a new run plays them.
 
-    Each task's first seed comes before all others, so that what is broken shows early; then a task's stand together,
-    since its environments are used again.
+    Each task's first seed comes first, so that broken tasks show early; then the seeds of a task follow each other, so
+    that its environments are reused.
     """
     tasks, (first, *others) = [str(task["id"]) for task in plan.tasks], plan.seeds
     return [*((task, first) for task in tasks), *((task, seed) for task in tasks for seed in others)]

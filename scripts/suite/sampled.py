@@ -1,7 +1,7 @@
-"""Scenarios from real runs: an episode's goal and start page, with what its end shows, masked; alike ones only once.
+"""Scenarios sampled from real runs: goal, start page and masked criteria from the last page, without duplicates.
 
-A candidate is a goal's specification that a person reads, corrects and accepts. Criteria are only proposed where the
-episode was judged solved and they tell its end from its start; else a model is to be asked.
+A candidate is a goal's specification that a person reads, corrects and accepts. Criteria are proposed only if the
+episode was judged solved and they distinguish its end from its start; otherwise a question for a model is proposed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from selfsurf.scripts.draft import as_toml, toml_value
 from selfsurf.tasks.goal import GoalTask
 
 ALIKE = 0.8
-"""Share of words and actions in common from which on two runs count as the same scenario."""
+"""Minimum share of common words and actions for two runs to count as the same scenario."""
 
 SUITE_FILE = '''"""Scenarios that were sampled from real runs, each in a file of its own."""
 
@@ -44,13 +44,13 @@ from selfsurf.envs_registry.suites import Suite, SuiteTask
 SPECS = [quote(str(path)) for path in sorted(Path(__file__).resolve().parent.glob("*.toml"))]
 SUITE = Suite("sampled", tasks=tuple(SuiteTask(f"selfsurf.tasks.goal:GoalTask?spec={path}") for path in SPECS))
 '''
-"""The suite that accepted scenarios are in."""
+"""Source of the suite of accepted scenarios."""
 
 _HEADING = re.compile(r'heading "(.*)" level=\d+')
 _CONSENT = {"all", "complete", "completed", "done", "finished", "goal", "is", "it", "ok", "okay", "task", "the"}
-"""Words of an answer that says no more than that the goal was reached."""
+"""Words of answers that only confirm that the goal was reached."""
 _NUMBERED = re.compile(r"(.*-[0-9a-f]{4})-\d+")
-"""File of a scenario that was accepted as `NAME#1`."""
+"""Pattern of the file name of a scenario that was accepted as `NAME#1`."""
 
 
 @dataclass
@@ -62,44 +62,44 @@ class Candidate:
     start: str
     criteria: list[dict[str, Any]]
     episodes: int = 1
-    """How many runs were like it."""
+    """Number of similar runs, including the first."""
     solved: int = 0
-    """How many of these were judged solved."""
+    """Number of similar runs that were judged solved."""
     alike: list[str] = field(default_factory=list)
-    """What it is compared by: words of the goal, and what was done."""
+    """Features compared between candidates: start page, words of the goal, and actions."""
     runs: list[str] = field(default_factory=list)
-    """Those that were counted, each by its episode's id and when it began."""
+    """Counted runs, each as its episode's id and start time."""
 
     @property
     def described(self) -> str:
-        """What tells candidates of one name apart: how often they ran, and what was done."""
+        """Description that distinguishes candidates of the same name: number of runs, and actions."""
         done = ", ".join(each.partition(" ")[2] for each in self.alike if re.match(r"\d+ \S+", each))
         return f"{self.episodes} episodes, {self.solved} solved ({done or 'nothing was done without an error'})"
 
 
 @dataclass
 class Sampled:
-    """What a file of candidates holds."""
+    """The content of a file of candidates."""
 
     candidates: list[Candidate] = field(default_factory=list)
     accepted: list[Candidate] = field(default_factory=list)
-    """Scenarios of the suite by now. They are kept so that runs like them are counted and don't come up again."""
+    """Scenarios already in the suite, kept so that similar runs are counted and not proposed again."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Runs that make no candidate, and why."""
+    """Reasons why runs made no candidate, by run."""
     duplicates: int = 0
-    """Episodes of this call that were like others."""
+    """Number of episodes in this call that resembled others."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as plain data, and of what was left out the number by reason."""
+        """Return the content as plain data; of the runs left out, the number by reason."""
         return {**asdict(self), "left_out": len(self.left_out), "reasons": self.reasons}
 
     @property
     def reasons(self) -> dict[str, int]:
-        """Number of runs that were left out, by reason."""
+        """Number of runs left out, by reason."""
         return dict(Counter(self.left_out.values()).most_common())
 
     def counts(self, file: str) -> dict[str, Any]:
-        """Return how many runs, candidates and scenarios there are, for a report. `file`: where they come from."""
+        """Return the numbers of runs, candidates and scenarios for a report. `file` is the name of their file."""
         found = [*self.candidates, *self.accepted]
         return {
             "file": file, "runs": sum(one.episodes for one in found), "solved": sum(one.solved for one in found),
@@ -108,17 +108,17 @@ class Sampled:
 
 
 class _LeftOut(Exception):
-    """An episode makes no candidate; the text says why."""
+    """An episode that makes no candidate; the message gives the reason."""
 
 
 def sample(folders: Iterable[Path], known: Sampled, since: float = 0.0, suite: Path | None = None) -> Sampled:
-    """Add candidates of real runs to those that are known.
+    """Add candidates from real runs to the known ones.
 
     Args:
-        folders: of episodes.
-        known: changed and returned.
-        since: Unix seconds; episodes that ended before are left out.
-        suite: folder of accepted scenarios, which make no candidate either if another file's were accepted.
+        folders: Folders of episodes.
+        known: Known candidates; changed and returned.
+        since: Unix seconds; episodes that ended earlier are left out.
+        suite: Folder of accepted scenarios, possibly from other files of candidates, which make no candidate again.
     """
     there = _scenarios(suite)
     known.duplicates = 0
@@ -155,7 +155,8 @@ def sample(folders: Iterable[Path], known: Sampled, since: float = 0.0, suite: P
         counted.add(run)
         known.duplicates += 1
         like.episodes += 1
-        if one.solved and not like.solved and like.criteria == _asked(like.goal):  # else a person has corrected them
+        # otherwise a person has edited the criteria
+        if one.solved and not like.solved and like.criteria == _asked(like.goal):
             like.criteria = one.criteria
         like.solved += one.solved
         like.runs += one.runs
@@ -175,11 +176,11 @@ def _scenarios(suite: Path | None) -> set[Any]:
 
 
 def _candidate(episode: Episode, run: str) -> Candidate:
-    """Make a candidate of one run.
+    """Return the candidate of a run.
 
     Raises:
-        _LeftOut: it makes none.
-        EpisodeError: the episode can't be read.
+        _LeftOut: The run makes none.
+        EpisodeError: The episode can't be read.
     """
     if not _own_goal(episode.meta["env_id"]):
         raise _LeftOut("it is of a task")
@@ -208,17 +209,17 @@ def _candidate(episode: Episode, run: str) -> Candidate:
 
 
 def _asked(goal: str) -> list[dict[str, Any]]:
-    """The criteria of a goal where none can be proposed."""
+    """Return the criteria of a goal if none can be proposed: a question for a model."""
     return [{"question": f"Has this been done: {goal}"}]
 
 
 def _own_goal(env_id: str) -> bool:
-    """Is it for a goal of the user's own, rather than a task that is a scenario already?"""
+    """Whether an episode is for a user's own goal, rather than for a task that is already a scenario."""
     return env_id.partition("?")[0] in (OPEN, class_name(GoalTask))
 
 
 def _done(step: Mapping[str, Any]) -> str:
-    """What an action did, without what was typed."""
+    """Return a description of a step's action without typed text."""
     action = step["actions"][0]
     element = next((one for one in step["observation"]["elements"] if one["id"] == action.get("id")), None)
     what = f" {element['role']} {element['name']}" if element else ""
@@ -226,7 +227,7 @@ def _done(step: Mapping[str, Any]) -> str:
 
 
 def masked(text: str) -> str:
-    """Return a text without what is private, telephone numbers that nothing names included."""
+    """Return a text with private data masked, including unlabelled telephone numbers."""
 
     def dialled(found: re.Match[str]) -> str:
         grouped = found[0].startswith("0") and not found[0].isdigit()
@@ -236,12 +237,12 @@ def masked(text: str) -> str:
 
 
 def _criteria(episode: Episode, goal: str) -> list[dict[str, Any]]:
-    """Propose what the end shows and the start doesn't: the address, a heading or a line of text, a telling answer."""
+    """Propose criteria met only at the episode's end: the address, a heading or line of text, an informative answer."""
     evidence = evidence_of(episode)
     final = evidence.final or {}
     moments = [*evidence.moments]
     while len(moments) > 1 and all(one.get("action") in SAYS for one in moments[-1].actions):
-        moments.pop()  # it is on the last page already
+        moments.pop()  # steps that only end the episode show the last page again
     before = {line.words for moment in moments for line in parse_outline(moment.seen["dom"])}
     new = [line for line in parse_outline(final.get("dom", "")) if line.id is None and line.words not in before]
     headings = [found[1] for line in new if (found := _HEADING.fullmatch(line.text))]
@@ -258,7 +259,7 @@ def _criteria(episode: Episode, goal: str) -> list[dict[str, Any]]:
 
 
 def _says(criterion: dict[str, Any], evidence: Evidence) -> str:
-    """Return what an episode comes to by a single criterion."""
+    """Return the verdict on an episode by a single criterion."""
     spec = spec_of({"goal": evidence.goal, "criteria": [criterion]}, "sampled")
     return SuccessChecker(GoalSpec(goal=evidence.goal, criteria=spec.criteria)).judge(evidence).says
 
@@ -269,7 +270,7 @@ def _likeness(one: Candidate, other: Candidate) -> float:
 
 
 def by_handle(candidates: Sequence[Candidate]) -> dict[str, Candidate]:
-    """Return candidates by what `--accept` takes: the name, or of several with one name `NAME#1`, `NAME#2`."""
+    """Return candidates by their handle for `--accept`: the name, or `NAME#1`, `NAME#2` if several share a name."""
     names, seen, handles = Counter(one.name for one in candidates), Counter[str](), {}
     for one in candidates:
         seen[one.name] += 1
@@ -278,7 +279,7 @@ def by_handle(candidates: Sequence[Candidate]) -> dict[str, Candidate]:
 
 
 def write_samples(path: Path, sampled: Sampled) -> None:
-    """Write candidates for a person to read, a table each; then what is only kept to compare with."""
+    """Write a table for each candidate for a person to read, then the accepted ones and those left out."""
     head = "# Scenarios sampled from real runs. Read and correct each, then: selfsurf sample --accept NAME"
     tables = [f"[[candidates]]\n{as_toml(asdict(one))}" for one in sampled.candidates]
     tables += [f"[[accepted]]\n{as_toml(asdict(one))}" for one in sampled.accepted]
@@ -289,10 +290,10 @@ def write_samples(path: Path, sampled: Sampled) -> None:
 
 
 def read_samples(path: Path) -> Sampled:
-    """Read what `write_samples` wrote, as a person may have changed it; a file that is not there has none.
+    """Read a file of `write_samples`, possibly edited by a person; a missing file has no candidates.
 
     Raises:
-        SpecError: it has something else.
+        SpecError: The content is invalid.
     """
     if not path.exists():
         return Sampled()
@@ -305,14 +306,14 @@ def read_samples(path: Path) -> Sampled:
 
 
 def accept(candidates: Mapping[str, Candidate], folder: Path) -> list[Path]:
-    """Make candidates scenarios of the suite in a folder, all or none; return their specifications' files.
+    """Add candidates to the suite in a folder, all or none; return their specification files.
 
     Args:
-        candidates: by their handles (`by_handle`), which name the files.
-        folder: of the suite.
+        candidates: Candidates by handle (`by_handle`), which names the file.
+        folder: Folder of the suite.
 
     Raises:
-        SpecError: one can't be a specification, has something masked in it, or there is one of its name.
+        SpecError: A candidate is not a valid specification, contains masked text, or has the name of an existing one.
     """
     paths = {handle: folder / f"{handle.replace('#', '-')}.toml" for handle in candidates}
     texts = {paths[handle]: _accepted(one, paths[handle]) for handle, one in candidates.items()}
@@ -326,7 +327,7 @@ def accept(candidates: Mapping[str, Candidate], folder: Path) -> list[Path]:
 
 
 def _accepted(candidate: Candidate, path: Path) -> str:
-    """Return the specification of a candidate that can be accepted, as TOML."""
+    """Return the specification of a valid candidate as TOML."""
     data = {"goal": candidate.goal, "start": candidate.start, "criteria": candidate.criteria}
     spec_of(data, candidate.name)
     if left := [mask for mask in redaction.MASKS if mask in json.dumps(data)]:

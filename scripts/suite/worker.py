@@ -1,6 +1,6 @@
-"""A worker of a run: plays some episodes at a time in one process, with one agent.
+"""A worker of a run, which plays some episodes at a time in one process, with one agent.
 
-It knows nothing of the run's ledger: asks come in, results go out (`Message`).
+It is independent of the run's ledger: it receives requests and sends results (`Message`).
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from selfsurf.scripts.suite.records import unwritable
 from selfsurf.scripts.terminal.console import quiet_libraries
 
 Message: TypeAlias = tuple[Any, ...]
-"""To the run: `("ready", place)`, `("begun", ask)`, `("acting", asks)` before the agent is asked and `("acted",)` after
-it, `("done", ask, result, record)`, `("broken", text)`. To the worker: `("run", ask)`, `("stop",)`."""
+"""Message between a run and its worker. To the run: `("ready", place)`, `("begun", ask)`, `("acting", asks)` before the
+agent is queried and `("acted",)` afterwards, `("done", ask, result, record)`, `("broken", text)`. To the worker:
+`("run", ask)`, `("stop",)`."""
 
 
 LONGEST_NAME = 120
-"""Characters of a task's id in the name of an episode's folder."""
+"""Maximum number of characters of a task's id in the name of an episode's folder."""
 
 
 class Worker(Watch):
-    """Plays episodes.
+    """A worker that plays episodes.
 
     Args:
-        plan: the run.
-        number: of this worker.
-        send: takes a `Message` to the run.
-        inbox: gives the messages to this worker.
-        agent: makes what is asked; by default the plan's agent.
-        own: tasks that are objects, by id; each episode takes place in a copy.
+        plan: Plan of the run.
+        number: Number of this worker.
+        send: Sends a `Message` to the run.
+        inbox: Queue of messages to this worker.
+        agent: Factory of the agent; by default the plan's.
+        own: Tasks given as objects, by id; each episode is played on a copy.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Worker(Watch):
         self._agent: Decider | None = None
 
     def serve(self) -> None:
-        """Load the agent, then work until told to stop. Closes everything at the end."""
+        """Load the agent, work until stopped, and close everything."""
         quiet_libraries()
         if not self.open():
             return
@@ -85,7 +86,7 @@ class Worker(Watch):
             shutdown()
 
     def open(self) -> bool:
-        """Load the agent; False if it can't be made."""
+        """Load the agent; return False if it can't be made."""
         plan = self._plan
         try:
             self._agent = agent = self._make()
@@ -106,7 +107,7 @@ class Worker(Watch):
         return True
 
     def turn(self, *, block: bool = False) -> bool:
-        """Work for a moment, or wait for an episode if `block`; False once told to stop."""
+        """Work for a moment, or with `block` wait for an episode if idle; return False once stopped."""
         player = self._player
         try:
             if not self._receive(block=block and player.idle and not self._waiting):
@@ -115,13 +116,13 @@ class Worker(Watch):
                 player.begin(self._waiting.popleft())
             for ask, result in player.turn(0.05):
                 self._done(ask, result)
-        except OSError as error:  # a full disk, say: nothing that an episode has done
+        except OSError as error:  # for example a full disk, which no episode caused
             self._send(("broken", unwritable(self._plan.folder, error)))
             return False
         return True
 
     def close(self) -> None:
-        """Close what was opened, but not the browser."""
+        """Close agent and environments, but not the browser."""
         if self._agent is not None:
             with contextlib.suppress(Exception):
                 self._player.close()
@@ -130,19 +131,19 @@ class Worker(Watch):
             self._agent = None
 
     def begun(self, ask: Ask) -> None:
-        """As `Watch.begun`."""
+        """Report that an episode has begun."""
         self._send(("begun", ask))
 
     def acting(self, asks: Sequence[Ask]) -> None:
-        """As `Watch.acting`."""
+        """Report that the agent is being queried."""
         self._send(("acting", list(asks)))
 
     def acted(self) -> None:
-        """As `Watch.acted`."""
+        """Report that the agent has answered."""
         self._send(("acted",))
 
     def _receive(self, *, block: bool) -> bool:
-        """Take in what has come; False if that is the end."""
+        """Receive all pending messages; return False if one of them is `stop`."""
         with contextlib.suppress(queue.Empty):
             while True:
                 kind, *content = self._inbox.get(block=block)
@@ -166,7 +167,7 @@ class Worker(Watch):
             return None
         name = self._name(ask)
         folder = Path(self._plan.folder) / "episodes" / name
-        shutil.rmtree(folder, ignore_errors=True)  # of an attempt that failed, or of a run that was killed
+        shutil.rmtree(folder, ignore_errors=True)  # left by a failed attempt, or by a killed run
         task = self._full_name(ask.job.env_id)
         about = {"episode_id": name, "env_id": ask.job.env_id, "task": task, "seed": ask.job.seed}
         options = self._plan.agent_options
@@ -175,12 +176,12 @@ class Worker(Watch):
         return EpisodeWriter(folder, {**about, **models})
 
     async def _picture(self, ask: Ask, result: Result, env: AsyncBrowserEnv) -> None:
-        """Keep a picture of how an episode ended that was not solved."""
+        """Save a screenshot of the end of an unsolved episode."""
         if result.outcome in (Outcome.SOLVED, Outcome.ENV_ERROR):
             return
         name = f"unsolved/{self._name(ask)}.png"
         path = Path(self._plan.folder) / name
-        with contextlib.suppress(Exception):  # the page may be beyond that
+        with contextlib.suppress(Exception):  # the page may have crashed
             async with asyncio.timeout(10):
                 pixels = await env.core.screenshot()
             path.parent.mkdir(exist_ok=True)
@@ -201,7 +202,7 @@ class Worker(Watch):
 
 
 def _names(ids: list[str]) -> dict[str, str]:
-    """Return a name for files for each task."""
+    """Return a unique file name for each task."""
     names = [re.sub(r"[^\w.-]", "_", one) for one in ids]
     names = [
         name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}_{hashlib.sha256(id.encode()).hexdigest()[:8]}"

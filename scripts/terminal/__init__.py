@@ -1,1 +1,1 @@
-"""What commands share on the terminal: arguments, progress, live view, Ctrl-C."""
+"""Terminal code shared by the commands: arguments, progress, live view, Ctrl-C."""

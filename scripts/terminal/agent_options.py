@@ -18,7 +18,7 @@ from selfsurf.scripts.terminal.lazy import GIVEN
 
 
 def _list_options(ctx: typer.Context, wanted: bool) -> bool:
-    """Print the agent's options with their defaults and what they mean, and end."""
+    """Print the agent's options with defaults and descriptions, and exit."""
     if not wanted:
         return False
     from selfsurf import agents
@@ -26,7 +26,8 @@ def _list_options(ctx: typer.Context, wanted: bool) -> bool:
     default = next(each.default for each in ctx.command.params if each.name == "agent")
     agent, given = ctx.meta[GIVEN].get("agent", default), read_set(ctx.meta[GIVEN].get("set_") or ())
     try:
-        kinds = () if agent == "oracle" else agents.takers(agent, given)  # its option is no plain data
+        # the oracle's option can't be given on a command line
+        kinds = () if agent == "oracle" else agents.takers(agent, given)
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from None
     rows: dict[str, tuple[str, Any, str]] = {}
@@ -46,7 +47,7 @@ def _list_options(ctx: typer.Context, wanted: bool) -> bool:
 
 
 def described(kind: Any) -> dict[str, str]:
-    """Return what a class's docstring says of its arguments, in Google's style."""
+    """Return the descriptions of a class's arguments from its Google-style docstring."""
     told: dict[str, str] = {}
     _, _, section = (inspect.getdoc(kind) or "").partition("Args:\n")
     for entry in re.split(r"\n(?= {4}\S)", section.partition("\n\n")[0]):
@@ -56,41 +57,41 @@ def described(kind: Any) -> dict[str, str]:
 
 
 class AgentArguments(Arguments):
-    """The arguments of a command that has one agent act."""
+    """Arguments of a command that runs one agent."""
 
     agent: Agent
     model: Model = ""
-    """Short name, hub id or folder of the model; the backend's own if not given."""
+    """Short name, hub id or folder of the model; the backend's default if not given."""
     adapter: Adapter = ""
     set_: Set = Field(default_factory=list)
-    """Another option of the agent, name=value; the value is JSON, or text if it is none. --settings lists them.
-    Repeatable."""
+    """Further option of the agent, name=value; the value is JSON, or text if it isn't valid JSON. --settings lists the
+    options. Repeatable."""
     list_settings: Annotated[bool, typer.Option("--settings", is_eager=True, callback=_list_options)] = False
     """List the options of the agent that --agent names."""
 
 
 def read_options(given: Iterable[str], model: str, adapter: str) -> dict[str, Any]:
-    """Return the agent's options, as plain values.
+    """Return the agent's options as plain values.
 
     Raises:
-        typer.BadParameter: one is not `name=value`.
+        typer.BadParameter: An item is not `name=value`.
     """
     named = {"model": model, "adapter": adapter}
     return {name: value for name, value in named.items() if value} | read_set(given)
 
 
 def checked_options(backend: str, options: dict[str, Any], seed: int, given: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the options, still plain, with the seed where the agent has one. Loads no model.
+    """Return the validated options as plain values, with the seed if the agent takes one. Loads no model.
 
     Args:
-        backend: the agent's name.
-        options: as `read_options` returns them.
-        seed: of an agent that takes one.
-        given: the `name=value` that they were read from: where an option can only be a text, `name=5` is one.
+        backend: Name of the agent.
+        options: Options from `read_options`.
+        seed: Seed for an agent that takes one.
+        given: The `name=value` items that the options were read from, so that a text option can get the text `5`.
 
     Raises:
-        typer.BadParameter: there is no such agent or option, a value can't be, the adapter is missing, damaged or of
-            another kind, or the model isn't there or can't be reached.
+        typer.BadParameter: An unknown agent or option, an invalid value, an adapter that is missing, damaged or of
+            another kind, or a model that is missing or unreachable.
     """
     from selfsurf import agents
 
@@ -116,9 +117,9 @@ def checked_options(backend: str, options: dict[str, Any], seed: int, given: Ite
 
 
 def offered(agent: str, options: dict[str, Any], kinds: Sequence[str]) -> dict[str, Any]:
-    """Return options by which a model is offered further kinds of actions, such as `ask_user` where somebody answers.
+    """Return options that offer the model further kinds of actions, such as `ask_user` where somebody answers.
 
-    An agent whose kinds are given, or that has no such option, is left as it is.
+    The options are returned unchanged if they set the kinds of actions, or if the agent has no such option.
     """
     from selfsurf import agents
 
@@ -132,10 +133,10 @@ def offered(agent: str, options: dict[str, Any], kinds: Sequence[str]) -> dict[s
 
 
 def check_model(model: str, adapter: Path | None = None) -> None:
-    """Refuse a model to train that is neither on this machine nor at the hub, and what is no adapter of PEFT's.
+    """Refuse a missing base model, and an adapter that is not in PEFT's format.
 
     Raises:
-        typer.BadParameter: it is not there, or the hub can't be reached.
+        typer.BadParameter: The model is neither on this machine nor at the hub, or the adapter doesn't fit.
     """
     from selfsurf.agents import model_files
     from selfsurf.agents.adapters.identity import check_base_on_disk, check_peft
@@ -149,7 +150,7 @@ def check_model(model: str, adapter: Path | None = None) -> None:
 
 
 def refusals() -> tuple[type[Exception], ...]:
-    """The errors of making an agent that speak of its options, or of a model that can't be had."""
+    """Return the exception types raised by invalid agent options, or by an unavailable model."""
     from selfsurf.agents import PolicyError
     from selfsurf.agents.model_files import ModelError
 
@@ -157,7 +158,7 @@ def refusals() -> tuple[type[Exception], ...]:
 
 
 def _check_model(backend: str, options: dict[str, Any]) -> None:
-    """Raise one of the refusals for a model or adapter that a backend can't have, as far as can be told unloaded."""
+    """Check a backend's model and adapter as far as possible without loading them; raise one of `refusals()`."""
     from selfsurf import agents
     from selfsurf.agents import model_files
     from selfsurf.agents.adapters.identity import check_base_on_disk, check_folder, check_peft

@@ -1,4 +1,4 @@
-"""The arguments that several commands share: their options, declared once, and how their values are checked."""
+"""Arguments that several commands share: their options, declared once, and their validation."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ Seeds: TypeAlias = Annotated[str, typer.Option("--seeds", help="How many (`5` is
 Out: TypeAlias = Annotated[Path | None, typer.Option("--out", help="Folder to write into.")]
 Figures: TypeAlias = Annotated[
     Path | None, typer.Option("--out", help="Folder to write into.", file_okay=False)
-]  # refused before hours of measuring
+]  # a file is refused before hours of measuring
 Name: TypeAlias = Annotated[str, typer.Option("--name", help="Name of a new folder in runs/, instead of --out.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def check_address(url: str) -> None:
-    """Refuse what no browser can open; `data:`, `file:` and `about:` pages are fine."""
+    """Refuse addresses that no browser can open; `data:`, `file:` and `about:` are allowed."""
     try:
         parts = urlsplit(url)
         good = bool(parts.hostname) if parts.scheme in ("http", "https") else parts.scheme in ("data", "file", "about")
-    except ValueError:  # such as half an IPv6 address
+    except ValueError:  # for example, an incomplete IPv6 address
         good = False
     if not good:
         raise typer.BadParameter(f"--url is an address such as https://example.org, not {url!r}.")
 
 
 def check_new_episode(folder: Path) -> None:
-    """Refuse a folder that no episode can be written into, or that holds something else."""
+    """Refuse a folder that can't hold a new episode, or that contains other files."""
     from selfsurf.browser_env.record.lock import something_else
 
     if folder.exists() and not folder.is_dir():
@@ -75,10 +75,10 @@ def check_new_episode(folder: Path) -> None:
 
 
 def episode_folder(out: Path | None, name: str) -> Path | None:
-    """Return the folder that `--out` or `--name` gives an episode, or None: then it is named after the time.
+    """Return the episode folder given by `--out` or `--name`; None for a folder named after the time.
 
     Raises:
-        typer.BadParameter: it can't be one.
+        typer.BadParameter: The folder can't hold a new episode, or both options are given.
     """
     if not name:
         folder = out
@@ -94,11 +94,11 @@ def episode_folder(out: Path | None, name: str) -> Path | None:
 
 
 def check_browser(*, headless: bool, around: Mapping[str, Any] | None = None) -> None:
-    """Refuse to go on without a browser, or without a window for it if it is to have one.
+    """Refuse to continue without a browser, or without a display for a visible one.
 
     Args:
-        headless: it has no window.
-        around: options of the environment (`environment_options`), which may name a browser that runs already.
+        headless: Whether the browser has no window.
+        around: Options of the environment (`environment_options`), which may name a running browser.
     """
     if around and getattr(around.get("session"), "cdp_url", None):
         return
@@ -115,10 +115,10 @@ def check_browser(*, headless: bool, around: Mapping[str, Any] | None = None) ->
 
 
 def browser_starts(around: Mapping[str, Any]) -> bool:
-    """Start the shared browser if the episode will take place in it, or say why it does not start.
+    """Start the shared browser if the episode uses it; return False after showing why it doesn't start.
 
     Args:
-        around: as for `check_browser`.
+        around: Options of the environment (`environment_options`).
     """
     from selfsurf.browser_env import EnvError
     from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
@@ -126,7 +126,7 @@ def browser_starts(around: Mapping[str, Any]) -> bool:
 
     session = around.get("session")
     if session is not None and (session.profile or session.cdp_url or session.detached):
-        return True  # a browser of its own, or one that runs already
+        return True  # a browser of its own, or one that is already running
     given = {one.name: around[one.name] for one in fields(BrowserSpec) if one.name in around}
     try:
         runtime().run(runtime().browser(BrowserSpec(**given)))
@@ -138,13 +138,13 @@ def browser_starts(around: Mapping[str, Any]) -> bool:
 
 @contextlib.contextmanager
 def refused_together() -> Iterator[Callable[[], contextlib.AbstractContextManager[None]]]:
-    """Go on with further checks after one that refuses something, and at the end refuse all of it at once.
+    """Run several checks, and report all failures in one exception.
 
     Yields:
-        What makes the context of a check.
+        A function that returns a context manager for one check.
 
     Raises:
-        typer.BadParameter: with a line for each.
+        typer.BadParameter: Checks failed; the message has a line for each.
     """
     found: list[str] = []
 
@@ -161,7 +161,7 @@ def refused_together() -> Iterator[Callable[[], contextlib.AbstractContextManage
 
 
 def check_window() -> None:
-    """Refuse to go on where a browser can't show its window."""
+    """Refuse to continue where a browser can't show a window."""
     from selfsurf.browser_env.errors import BrowserNotFound
     from selfsurf.browser_env.session.browsers import require_window
 
@@ -172,7 +172,11 @@ def check_window() -> None:
 
 
 def make_folder(folder: Path, option: str = "--out") -> None:
-    """Make the folder that an option names, or say why it can't be one."""
+    """Create the folder that an option names.
+
+    Raises:
+        typer.BadParameter: The folder can't be created.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -180,10 +184,10 @@ def make_folder(folder: Path, option: str = "--out") -> None:
 
 
 def check_tasks(tasks: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of tasks, by which other processes find them, too; a suite stands for its tasks.
+    """Return the full names of tasks, which other processes can resolve; a suite is expanded into its tasks.
 
     Raises:
-        typer.BadParameter: one is not there, or can't be made.
+        typer.BadParameter: A task doesn't exist, or can't be constructed.
     """
     from selfsurf.envs_registry import task_names, task_of
 
@@ -197,10 +201,10 @@ def check_tasks(tasks: Iterable[str]) -> tuple[str, ...]:
 
 
 def import_trusted(modules: Iterable[str]) -> None:
-    """Import what recorded episodes may have their tasks from.
+    """Import the modules that the tasks of recorded episodes may come from.
 
     Raises:
-        typer.BadParameter: it is not there, or can't be imported.
+        typer.BadParameter: A module is missing, or can't be imported.
     """
     from selfsurf.browser_env.classes import load_module
 
@@ -212,10 +216,10 @@ def import_trusted(modules: Iterable[str]) -> None:
 
 
 def chosen_task(name: str, url: str, goal: str) -> tuple[str | None, Task]:
-    """Return a task with its name; without one, the open-ended task of a start page and a goal.
+    """Return a task with its name; without a name, an open-ended task with a start page and a goal.
 
     Raises:
-        typer.BadParameter: there is none, or the name is that of a suite with several.
+        typer.BadParameter: The task doesn't exist, or the name is that of a suite with several tasks.
     """
     from selfsurf.browser_env import Task
     from selfsurf.envs_registry import task_of
@@ -233,10 +237,10 @@ def chosen_task(name: str, url: str, goal: str) -> tuple[str | None, Task]:
 
 
 def answer_form(name: str) -> AnswerForm | None:
-    """Return the form of an answer by its name; None without one.
+    """Return the form of an answer by its name; None if the name is empty.
 
     Raises:
-        typer.BadParameter: there is none of that name.
+        typer.BadParameter: No form has that name.
     """
     from selfsurf.browser_env.goal.answer_form import AnswerForm
 
@@ -250,7 +254,7 @@ def specified_task(spec: Path, url: str, goal: str) -> tuple[str, Task]:
     """Return the task of a goal's specification, with its name.
 
     Raises:
-        typer.BadParameter: the specification can't be, or lacks a goal or a start that is not given here.
+        typer.BadParameter: The specification is invalid, or lacks a goal or a start page that isn't given here.
     """
     from selfsurf.browser_env.goal.spec import SpecError
     from selfsurf.envs_registry import name_of
@@ -265,7 +269,7 @@ def specified_task(spec: Path, url: str, goal: str) -> tuple[str, Task]:
 
 
 def check_learnable(tasks: Sequence[str]) -> None:
-    """Refuse environments that are not there, or that have no oracle to learn from."""
+    """Refuse tasks that don't exist, or that have no oracle to learn from."""
     from selfsurf.envs_registry import task_of
 
     for name in check_tasks(tasks):
@@ -274,7 +278,7 @@ def check_learnable(tasks: Sequence[str]) -> None:
 
 
 def read_seeds(text: str) -> list[int]:
-    """Return the seeds that `5` (0 to 4) or `0-4,7` means."""
+    """Return the seeds of an option such as `5` (0 to 4) or `0-4,7`."""
     from selfsurf.envs_registry.suites import MOST_SEEDS
 
     found: list[int] = []
@@ -291,7 +295,7 @@ def read_seeds(text: str) -> list[int]:
 
 
 def read_counts(text: str, option: str) -> list[int]:
-    """Return the numbers of `1,2,8`, each once and in order."""
+    """Return the sorted, distinct numbers of a list such as `1,2,8`."""
     try:
         counts = sorted({int(count) for count in text.split(",")})
     except ValueError:
@@ -302,7 +306,7 @@ def read_counts(text: str, option: str) -> list[int]:
 
 
 def read_set(items: Iterable[str]) -> dict[str, Any]:
-    """Read `--set name=value`: a value is JSON, or text if it is none.
+    """Parse `--set name=value` items. A value is JSON, or text if it isn't valid JSON.
 
     `group.name` is a setting in a group, as in `rollouts.workers=2`.
     """
@@ -330,20 +334,20 @@ def read_set(items: Iterable[str]) -> dict[str, Any]:
 
 
 def read_texts(items: Iterable[str]) -> dict[str, str]:
-    """Return the values of `--set name=value` as they were written."""
+    """Return the unparsed values of `--set name=value`."""
     return {name: text for name, _, text in (item.partition("=") for item in items)}
 
 
 def settings_of(kind: type[S], values: Mapping[str, Any], given: Iterable[str] = ()) -> S:
-    """Return settings of these values, which are read as an agent's options are: as JSON has them, `"8"` is no number.
+    """Return settings validated strictly from JSON values, as an agent's options are: `"8"` is not a number.
 
     Args:
-        kind: of the settings.
-        values: theirs.
-        given: the `name=value` that some were read from: where only a text can be, `name=5` is one.
+        kind: Class of the settings.
+        values: Values by name.
+        given: The `name=value` items that some values were read from, so that a text setting can get the text `5`.
 
     Raises:
-        ValidationError: a value can't be.
+        ValidationError: A value is invalid.
     """
     from pydantic import ValidationError
 
@@ -360,7 +364,7 @@ def settings_of(kind: type[S], values: Mapping[str, Any], given: Iterable[str] =
 
 
 def print_settings(rows: Iterable[tuple[str, Any, str]]) -> None:
-    """Print what `--set` can change: names, defaults (`...` where there is none), and what they mean."""
+    """Print the names, defaults (`(required)` without one) and descriptions of the options that `--set` takes."""
     for name, default, text in rows:
         print(f"{name} (required)" if default is ... else f"{name} = {json.dumps(default, default=_plain)}")
         print(textwrap.indent(textwrap.fill(" ".join(text.split()), 110), "    "))
@@ -371,7 +375,7 @@ def _plain(value: Any) -> Any:
 
 
 def wrong_settings(error: ValidationError, known: Collection[str]) -> str:
-    """Say in one line what is wrong with settings, and what an unknown one may have been meant to be."""
+    """Return a one-line description of invalid settings, with suggestions for unknown names."""
     found = []
     for item in error.errors():
         name = ".".join(str(part) for part in item["loc"] if part != "training")

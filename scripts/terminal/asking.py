@@ -1,4 +1,4 @@
-"""What the person at the terminal is asked after an episode."""
+"""Questions to the person at the terminal after an episode."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ import typer
 
 
 def goal_reached() -> Literal["solved", "failed"] | None:
-    """Ask whether the goal was reached; None if the person doesn't say."""
+    """Ask whether the goal was reached; return None without an answer."""
     said = typer.prompt("Was the goal reached? yes, no, or nothing to say", default="", show_default=False, err=True)
     return {"y": "solved", "n": "failed"}.get(said.strip().lower()[:1])  # type: ignore[return-value]

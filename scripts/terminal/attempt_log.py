@@ -1,4 +1,4 @@
-"""The log of attempts that a command keeps, where one is wanted: its options, and the log."""
+"""The optional attempt log of a command: its options, and the log."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 
 
 class LogArguments(Arguments):
-    """Where attempts are logged, and how much of the page is kept."""
+    """Options of the attempt log: its folder, and which pages are saved."""
 
     logs: Path | None = None
-    """Root of the log of attempts (docs/logs.md); CLAW_LOG_DIR where that is set, else none is kept."""
+    """Root folder of the attempt log (docs/logs.md); CLAW_LOG_DIR if not given, and no log without either."""
     screenshot_every: int = Field(default=1, ge=0)
-    """Keep the screenshot of every so many-th attempt, and of every failed one; 0: none."""
+    """Interval in attempts at which a screenshot is saved, besides that of every failed attempt; 0 for none."""
     snapshot_every: int = Field(default=1, ge=0)
-    """Keep accessibility tree and DOM of every so many-th failure; 0: none."""
+    """Interval in failed attempts at which the accessibility tree and DOM are saved; 0 for none."""
 
     @property
     def log_root(self) -> str | None:
-        """Root of the log as an absolute path; None where no log is wanted."""
+        """Root of the attempt log as an absolute path; None for no log."""
         root = self.logs or os.environ.get(VARIABLE)
         return str(Path(root).absolute()) if root else None
 
     @property
     def log_settings(self) -> LogSettings | None:
-        """The log's settings; None where no log is wanted."""
+        """Settings of the attempt log; None for no log."""
         if (root := self.log_root) is None:
             return None
         return LogSettings(Path(root), screenshot_every=self.screenshot_every, snapshot_every=self.snapshot_every)
 
 
 def check_logs(settings: LogSettings | None) -> None:
-    """Refuse to go on where no log can be kept."""
+    """Refuse to continue if the log's folder can't be created."""
     if settings is None:
         return
     try:
@@ -53,11 +53,11 @@ def check_logs(settings: LogSettings | None) -> None:
 
 
 def attempt_log(settings: LogSettings | None, trace_id: str | None = None) -> FileLog | None:
-    """Return a log of attempts, or None where none is wanted.
+    """Return an attempt log, or None without settings.
 
     Args:
-        settings: of the log.
-        trace_id: of the episode that goes on; a new one by default.
+        settings: Settings of the log.
+        trace_id: Trace id of the episode to continue; a new id if None.
     """
     from selfsurf.browser_env.attempts.log import FileLog
 

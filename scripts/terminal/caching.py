@@ -1,4 +1,4 @@
-"""A command's cache of flows: opened, and what it did told."""
+"""The `--cache` option of commands: opening the cache of flows, and summarizing its use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 def open_cache(folder: Path) -> Cache:
-    """Read a folder of flows; a damaged one is refused."""
+    """Open a folder of flows.
+
+    Raises:
+        typer.BadParameter: The cache is damaged.
+    """
     from selfsurf.agents.cached import Cache, CacheError
 
     try:
@@ -22,7 +26,7 @@ def open_cache(folder: Path) -> Cache:
 
 
 def cached_line(cached: dict[str, Any]) -> str:
-    """Say what came from the cache, and what went into it."""
+    """Return a line on the actions replayed from the cache, and those added to it."""
     healed = f", {cached['healed']} of them on elements that had changed" if cached["healed"] else ""
     left = f"; then {cached['left']}" if cached["left"] else ""
     kept = f"kept {cached['kept']['actions']}" if cached["kept"] else "kept none"

@@ -7,9 +7,9 @@
     @command
     def main(settings: Settings) -> int: ...
 
-gives `main` the signature that typer turns into `--steps` and `--json`: a field's docstring is its help text, its
-bounds are checked by typer, and its name, unless `typer.Option` in its type gives others, is the option's. A
-field of the type `tuple[str, ...]` is an option that may be repeated.
+gives `main` the signature that Typer turns into `--steps` and `--json`. A field's docstring is its help text, its
+bounds are checked by Typer, and its name is the option's, unless `typer.Option` in its type gives other names. A field
+of the type `tuple[str, ...]` is a repeatable option.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ T = TypeVar("T")
 
 
 class Arguments(BaseModel):
-    """The arguments of a command, each with its help text below it. Every command can print JSON."""
+    """Base of a command's arguments, each with its help text below it. Every command can print JSON."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     table: ClassVar[str] = ""
-    """The command's table in a configuration file (`scripts.terminal.configuration`); empty: it has none."""
+    """Name of the command's table in a configuration file (`scripts.terminal.configuration`); empty for none."""
     panels: ClassVar[Mapping[str, str]] = {}
-    """Headings of the help under which options stand, where that is not the common one."""
+    """Help panel of each option that doesn't belong to the default one, by field name."""
 
     as_json: Json = False
 
     _typed: frozenset[str] = PrivateAttr(default=frozenset())
-    """Names of those that the command line gives itself."""
+    """Names of the fields given on the command line."""
 
 
 def command(function: Callable[[A], T]) -> Callable[..., T]:
-    """Let typer see the fields of a command's settings as its parameters.
+    """Return a function that Typer sees with the fields of the command's settings as its parameters.
 
     Args:
-        function: takes one subclass of `Arguments`; its docstring is the command's help text.
+        function: Takes one subclass of `Arguments`; its docstring is the command's help text.
 
     Raises:
-        typer.BadParameter: by the command, if the settings' own validators refuse the values.
+        typer.BadParameter: By the command, if validators of the settings refuse the values.
     """
     settings: type[A] = next(iter(get_type_hints(function).values()))
 
@@ -102,7 +102,7 @@ def _parameter(name: str, field: FieldInfo, panel: str | None) -> inspect.Parame
             info.max = bound.le  # type: ignore[assignment]
     default: Any = inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True)
     kind: Any = field.annotation
-    if get_origin(kind) is tuple:  # which is a fixed number of values to typer
+    if get_origin(kind) is tuple:  # Typer reads a tuple as a fixed number of values
         kind, default = list[get_args(kind)[0]], list(default)  # type: ignore[misc]
     annotation: Any = Annotated.__class_getitem__((kind, info))  # type: ignore[attr-defined]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -1,6 +1,6 @@
-"""Where a command's options come from: the command line, `SELFSURF_...` variables, `selfsurf.toml`, or the default.
+"""Sources of a command's options: the command line, `SELFSURF_...` variables, `selfsurf.toml`, or the default.
 
-A file has a table for each command, and `[environment]` for what they share; a command's own table counts more:
+A file has a table for each command, and `[environment]` for shared options; a command's own table takes precedence:
 
     [environment]
     profile = "shop"
@@ -10,7 +10,7 @@ A file has a table for each command, and `[environment]` for what they share; a 
     agent = "nim"
     set = { temperature = 0.2 }
 
-The variable of `max_steps` in `[run]` is `SELFSURF_RUN_MAX_STEPS`.
+The variable for `max_steps` in `[run]` is `SELFSURF_RUN_MAX_STEPS`.
 """
 
 from __future__ import annotations
@@ -44,44 +44,44 @@ TABLES = {
     "record": "selfsurf.scripts.record:Settings",
     "train": "selfsurf.scripts.train:Settings",
 }
-"""Tables of the file, and whose options they hold. That of `bench run` is `bench`."""
+"""Settings class of each table in the file; `bench` is the table of `bench run`."""
 
 _NOT_HERE = ("as_json", "list_settings")
 _WANTED = ("task", "goal", "url", "spec")
-"""What is to be done: the command line says all of it, or nothing."""
+"""Options that define the goal; if the command line gives any of them, those of the file are ignored."""
 _NAMED = ("secret", "env", "set")
-"""Options that are `NAME=value`, repeated: a table in the file. They are joined name by name."""
+"""Repeatable `NAME=value` options, which are tables in the file and are merged by name."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """An option's value, and where it comes from."""
+    """The value of an option, with its source."""
 
     value: Any
     source: str
-    """`command line`, `SELFSURF_RUN_AGENT`, `selfsurf.toml:3` or `default`."""
+    """Source of the value: `command line`, `SELFSURF_RUN_AGENT`, `selfsurf.toml:3` or `default`."""
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """Some options, from one place."""
+    """The options from one source."""
 
     values: Mapping[str, Any]
-    """By their keys: `set` and not `set_`."""
+    """Values by option name (`set`, not `set_`)."""
     lines: Mapping[str, int]
     place: str
     base: Path | None = None
-    """Folder that relative paths in it mean."""
+    """Folder that relative paths are resolved against; None for environment variables."""
 
     def source(self, key: str) -> str:
-        """Say where an option stands."""
+        """Return the source of an option: a variable, or a file with its line."""
         if self.base is None:
             return f"{self.place}{key}".upper()
         return f"{self.place}:{self.lines[key]}" if key in self.lines else self.place
 
 
 def options_of(table: str) -> dict[str, FieldInfo]:
-    """Return what a table can hold, by key."""
+    """Return the fields that a table can hold, by option name."""
     module, _, name = TABLES[table].partition(":")
     kind: type[BaseModel] = getattr(import_module(module), name)
     fields = {key: field for key, field in kind.model_fields.items() if key not in _NOT_HERE}
@@ -89,21 +89,21 @@ def options_of(table: str) -> dict[str, FieldInfo]:
 
 
 def resolved(table: str, given: Mapping[str, Any] | None = None) -> dict[str, Value]:
-    """Return the value of every option of a table with its source.
+    """Return the value of every option of a table, with its source.
 
     Args:
-        table: which.
-        given: what the command line gives, by key.
+        table: Name of the table.
+        given: Values from the command line, by option name.
 
     Raises:
-        typer.BadParameter: a file is no TOML, or has a key or a value that can't be; the message says where.
+        typer.BadParameter: A file is not TOML, or has an unknown key or an invalid value; the message gives the place.
     """
     options = options_of(table)
     found = {key: Value(value, "command line") for key, value in (given or {}).items()}
     for layer in _layers(table):
         for key, raw in layer.values.items():
             if key not in options:
-                continue  # of the shared table: for other commands
+                continue  # an option of other commands, in the shared table
             value = _checked(table, key, _based(raw, key, options[key], layer.base), layer)
             if key in _NAMED and key in found:
                 names = {_name(item) for item in found[key].value}
@@ -119,12 +119,12 @@ def resolved(table: str, given: Mapping[str, Any] | None = None) -> dict[str, Va
 
 
 def filled(table: str, values: Mapping[str, Any], given: Iterable[str]) -> dict[str, Any]:
-    """Return the arguments of a command that are given: on the command line, or elsewhere.
+    """Return the arguments of a command that are set on the command line or elsewhere, without defaults.
 
     Args:
-        table: the command's.
-        values: all arguments, defaults included, by the names of its settings.
-        given: names of those that the command line gives.
+        table: Name of the command's table.
+        values: All arguments, defaults included, by field name.
+        given: Names of the fields given on the command line.
     """
     if not _anything(table):
         return {name: value for name, value in values.items() if name in given}
@@ -137,11 +137,11 @@ def filled(table: str, values: Mapping[str, Any], given: Iterable[str]) -> dict[
 
 
 def absolute(settings: BaseModel, **dumped: Any) -> dict[str, Any]:
-    """Return a command's options as plain data that means the same in any folder: paths are absolute.
+    """Return a command's options as plain data with absolute paths, independent of the current folder.
 
     Args:
-        settings: the options.
-        dumped: options of `model_dump`.
+        settings: The options.
+        dumped: Options of `model_dump`.
     """
     fields, here = type(settings).model_fields, Path.cwd()
     kept = settings.model_dump(mode="json", **dumped)
@@ -149,16 +149,17 @@ def absolute(settings: BaseModel, **dumped: Any) -> dict[str, Any]:
 
 
 def files() -> list[Path]:
-    """Return the configuration files that count here, the nearest first.
+    """Return the configuration files in effect, the nearest first.
 
-    Looked for in the current folder and those above it, up to one that holds `.git` or is the user's home, and in
+    The current folder and its parents are searched, up to a folder that holds `.git` or is the user's home, then
     `~/.config/selfsurf`.
     """
     found = []
     here = Path.cwd()
     for folder in (here, *here.parents):
         path = folder / FILE
-        if path.is_file() and (folder == here or path.stat().st_uid in (os.getuid(), 0)):  # above may be anybody's
+        # another user may own a parent folder
+        if path.is_file() and (folder == here or path.stat().st_uid in (os.getuid(), 0)):
             found.append(path)
             break
         if (folder / ".git").exists() or folder == Path.home():
@@ -180,7 +181,7 @@ def _anything(table: str) -> bool:
 
 
 def _layers(table: str) -> Iterator[_Layer]:
-    """Yield what can be set elsewhere than on the command line, what counts most first."""
+    """Yield the options set in variables and files, in order of precedence."""
     from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsError
 
     for each, prefix in zip(dict.fromkeys((table, SHARED)), _prefixes(table), strict=True):
@@ -192,7 +193,7 @@ def _layers(table: str) -> Iterator[_Layer]:
                 raise typer.BadParameter(f"{name}: [{each}] has no such option{meant}")
         fields: Any = {key: (field.annotation, None) for key, field in options.items()}
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Field name .* shadows")  # an option may be called like a method
+            warnings.filterwarnings("ignore", "Field name .* shadows")  # an option may share its name with a method
             kind = create_model("Variables", __base__=BaseSettings, **fields)
         try:
             yield _Layer(EnvSettingsSource(kind, env_prefix=prefix)(), {}, prefix)
@@ -211,7 +212,7 @@ def _layers(table: str) -> Iterator[_Layer]:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[tuple[str, str], int]]:
-    """Read a file; return its tables and the lines that their keys stand in."""
+    """Read a configuration file; return its tables, and the line of each key."""
     try:
         text = path.read_text(encoding="utf8")
         data = tomllib.loads(text)
@@ -234,7 +235,7 @@ _KEY = re.compile(r"\s*([\w.\"' -]+?)\s*=")
 
 
 def _lines(text: str) -> dict[tuple[str, str], int]:
-    """Return the first line of each table and of each key in one."""
+    """Return the first line number of each table, and of each key within a table."""
     found: dict[tuple[str, str], int] = {}
     above: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -257,7 +258,7 @@ def _where(path: Path, lines: Mapping[tuple[str, str], int], at: tuple[str, str]
 
 
 def _short(path: Path) -> str:
-    """Return a file's path as a person reads it: from here, or from home."""
+    """Return the path of a file for display, relative to the current folder or to home."""
     return f"~/.config/selfsurf/{FILE}" if path == _own() else os.path.relpath(path)
 
 
@@ -271,10 +272,10 @@ def _unknown(path: Path, lines: Mapping[tuple[str, str], int], at: tuple[str, st
 
 
 def _checked(table: str, key: str, value: Any, layer: _Layer) -> Any:
-    """Return a value if the option can have it.
+    """Return a validated value of an option.
 
     Raises:
-        typer.BadParameter: it can't. The message doesn't hold the value.
+        typer.BadParameter: The value is invalid. The message omits the value.
     """
     module, _, name = TABLES[table].partition(":")
     kind: type[BaseModel] = getattr(import_module(module), name)
@@ -293,9 +294,9 @@ def _checked(table: str, key: str, value: Any, layer: _Layer) -> Any:
 
 
 def _check_training(items: Sequence[str], source: str) -> None:
-    """Refuse settings of training that there are not, and values that they can't have.
+    """Refuse unknown or invalid training settings.
 
-    What several settings together can't be is seen when a command is run: it may give others.
+    Conflicts between settings are reported when a command is run, because the command line may add further settings.
     """
     from selfsurf.sdft.settings import TrainSettings, fields
 
@@ -313,7 +314,7 @@ def _check_training(items: Sequence[str], source: str) -> None:
 
 
 def _based(value: Any, key: str, field: FieldInfo, base: Path | None) -> Any:
-    """Return a value as the command line would give it: tables as `NAME=value`, paths from the file's folder."""
+    """Return a value in command-line form: tables as `NAME=value`, paths resolved against the file's folder."""
     if key in _NAMED and isinstance(value, Mapping):
         value = [item for name, each in value.items() for item in _items(key, name, each)]
     if base is None:
@@ -328,11 +329,11 @@ def _based(value: Any, key: str, field: FieldInfo, base: Path | None) -> Any:
 
 
 _SOURCES, _SOURCE = ("agent", "task", "tasks", "user", "schema"), re.compile(r"[^:=?]+\.(py:|toml|json$)")
-"""Options that can be a file of the user's own, and how that is written: `file.py:Class`, a suite, or a JSON schema."""
+"""Options that may name a file, and the pattern of such a value: `file.py:Class`, a suite, or a JSON schema."""
 
 
 def _items(key: str, name: str, value: Any) -> list[str]:
-    """Return an entry of a table as `NAME=value`: one each for a group of settings, by which they are joined, too."""
+    """Return the `NAME=value` items for an entry of a table; a group of settings gives an item per setting."""
     if key == "set" and isinstance(value, Mapping) and value:
         return [f"{name}.{own}={json.dumps(each)}" for own, each in value.items()]
     return [f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
@@ -341,13 +342,13 @@ def _items(key: str, name: str, value: Any) -> list[str]:
 def _is_path(value: Any, key: str, field: FieldInfo, base: Path) -> bool:
     if not isinstance(value, str) or not value:
         return False
-    if key in ("model", "adapter"):  # or a name
+    if key in ("model", "adapter"):  # or the name of a model or adapter
         return Path(_below(base, value)).is_dir()
     return bool(_SOURCE.match(value)) if key in _SOURCES else Path in _parts(field.annotation)
 
 
 def _below(base: Path, path: str) -> str:
-    """Return a path in a file as it is from the current folder."""
+    """Return a path from a configuration file, resolved against the file's folder."""
     return str(base / Path(path).expanduser())
 
 

@@ -1,4 +1,4 @@
-"""What commands show while they work: progress bars on a terminal, a line now and then elsewhere."""
+"""Progress display of commands: bars on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from selfsurf.browser_env.text import visible_lines
 
 console = Console(stderr=True)
-"""Progress and remarks go to the error stream; results go to the output."""
+"""Console on stderr for progress and remarks; results are printed to stdout."""
 
 VERBOSE = "SELFSURF_VERBOSE"
-"""Environment variable that is set where everything is to be shown."""
+"""Name of the environment variable that is set while verbose output is on."""
 
 LAST_LINES = 6
-"""Of a traceback, that are shown."""
+"""Number of traceback lines that are shown."""
 
 Update = Callable[..., None]
-"""Called with the number done so far, and optionally `note=`, a few words to show beside the bar."""
+"""Callback that takes the number of units done, and optionally `note=`, a few words to show beside the bar."""
 
 
 @contextmanager
 def progress(title: str, total: int, *, still: bool = False) -> Iterator[Update]:
-    """Show how far a piece of work is, and about how long it still takes at the pace since its first finished unit.
+    """Show progress and the estimated remaining time, based on the pace since the first finished unit.
 
-    On a terminal that is a bar; elsewhere, or if it is to keep `still` since somebody is asked at the terminal
-    meanwhile, a line every tenth, and one at the end.
+    On a terminal, progress is shown as a bar. Elsewhere, or with `still` because the user is prompted at the terminal
+    meanwhile, it is a line per tenth of the total.
     """
     start = time.monotonic()
     marks: list[tuple[int, float]] = []
-    """What was done when, at the first call and when the first unit was finished, which ends the start-up."""
+    """Units done and seconds elapsed, at the first call and when the first unit was finished, which ends the start-up.
+    """
     if still or not console.is_terminal:
         shown = 0
         print(f"{title} ...", file=sys.stderr, flush=True)
@@ -75,12 +76,12 @@ def progress(title: str, total: int, *, still: bool = False) -> Iterator[Update]
 
 
 def time_left(done: int, left: int, seconds: float) -> str:
-    """Return about how long the rest takes, as `, about 12 min left`; empty where nothing is left or known.
+    """Return the estimated remaining time as `, about 12 min left`; empty if nothing is left or the pace is unknown.
 
     Args:
-        done: what was done in `seconds`.
-        left: what is still to be done.
-        seconds: that it took.
+        done: Units done within `seconds`.
+        left: Units still to be done.
+        seconds: Seconds that the done units took.
     """
     if done <= 0 or left <= 0:
         return ""
@@ -93,7 +94,10 @@ def time_left(done: int, left: int, seconds: float) -> str:
 def training_progress(
     title: str, steps: int, *, still: bool = False
 ) -> Iterator[Callable[[int, Mapping[str, float]], None]]:
-    """As `progress`, called with the step and what it logs; what is shown besides the loss is the mean of 5 steps."""
+    """Show progress of training steps with the loss and, averaged over 5 steps, the success of episodes.
+
+    The yielded callback takes the step and its logged metrics.
+    """
     success, right = deque[float](maxlen=5), deque[float](maxlen=5)
     with progress(title, steps, still=still) as update:
 
@@ -103,7 +107,7 @@ def training_progress(
             notes = []
             if success:
                 notes.append(f"success {fmean(success):.2f}")
-            elif right:  # nobody judges
+            elif right:  # no episode is judged
                 notes.append(f"steps/right {fmean(right):.2f}")
             if logs.get("evaluation/success") is not None:
                 notes.append(f"held-out success {logs['evaluation/success']:.2f}")
@@ -115,7 +119,7 @@ def training_progress(
 
 
 class _Shown(logging.Handler):
-    """Shows the log on the console; with times, names and tracebacks if it is to be thorough."""
+    """Log handler that prints to the console; if thorough, with times, logger names and tracebacks."""
 
     def __init__(self, *, thorough: bool) -> None:
         super().__init__()
@@ -130,9 +134,9 @@ class _Shown(logging.Handler):
 
 @contextmanager
 def logged(*, verbose: bool) -> Iterator[None]:
-    """Within this context, the warnings of `selfsurf`'s loggers are shown, and what is fetched; or all that they say.
+    """Show warnings of `selfsurf`'s loggers and downloads of models within this context; all messages if verbose.
 
-    A worker process that is started within it can ask `VERBOSE` of its environment.
+    Worker processes started within it find `VERBOSE` in their environment if verbose output is on.
     """
     logger = logging.getLogger("selfsurf")
     levels = {logger: logging.DEBUG} if verbose else {logging.getLogger("selfsurf.agents.model_files"): logging.INFO}
@@ -154,7 +158,7 @@ def logged(*, verbose: bool) -> Iterator[None]:
 
 @contextmanager
 def remarks(package: str) -> Iterator[None]:
-    """Within this context, a package's loggers also say what is under way."""
+    """Show a package's log messages of level INFO within this context, too."""
     logger = logging.getLogger(package)
     level = logger.level
     if logger.getEffectiveLevel() > logging.INFO:
@@ -166,20 +170,20 @@ def remarks(package: str) -> Iterator[None]:
 
 
 def show_error(text: str, trace: str = "") -> None:
-    """Show what went wrong, and the end of the traceback behind it."""
+    """Show an error message, and the end of its traceback."""
     console.print(visible_lines(text), style="red", markup=False, highlight=False, soft_wrap=True)
     if trace:
         console.print(visible_lines(tail(trace)), style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def tail(trace: str) -> str:
-    """Return the last lines of a traceback, where it happened."""
+    """Return the last lines of a traceback."""
     lines = trace.rstrip().splitlines()
     return "\n".join(["  ..."] * (len(lines) > LAST_LINES) + lines[-LAST_LINES:])
 
 
 class _Left(io.FileIO):
-    """An output whose reader may leave, as `head` does, or a window that is closed: later text goes nowhere."""
+    """An output file that discards writes once its reader is gone, as with `head` or a closed window."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -194,13 +198,13 @@ class _Left(io.FileIO):
 
 
 def let_readers_leave() -> None:
-    """Let a command come to its own end, with its own exit code, when nobody reads its output any more."""
+    """Let a command finish with its own exit code after the reader of its output is gone."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         try:
             descriptor = stream.fileno()
             mode = os.fstat(descriptor).st_mode
-        except (OSError, ValueError, AttributeError):  # no real file
+        except (OSError, ValueError, AttributeError):  # the stream has no file descriptor
             continue
         if not (stat.S_ISFIFO(mode) or os.isatty(descriptor)):
             continue
@@ -213,7 +217,7 @@ def let_readers_leave() -> None:
 
 
 def quiet_libraries() -> None:
-    """Keep what model libraries say about themselves off the screen: progress bars, deprecations, experiments."""
+    """Suppress messages of model libraries: progress bars, deprecations, experimental features."""
     from selfsurf.agents.quiet import quiet
 
     quiet()

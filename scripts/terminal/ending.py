@@ -1,4 +1,4 @@
-"""How an episode ended, in words: what the agent says, the task's reason, criteria that were not met, the limit."""
+"""The end of an episode in words: the agent's answer, the task's reason, unmet criteria, the reached limit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def answer_data(task: Task, result: Result) -> dict[str, Any]:
-    """Return the answer in the form that was asked for, as `data`; empty where no form was.
+    """Return the answer in its requested form, under the key `data`; empty if no form was requested.
 
-    `data` is None without an answer, and where the answer lost its form as secrets were taken out.
+    `data` is None without an answer, and when redacting secrets broke the answer's form.
     """
     if task.answer_form is None:
         return {}
@@ -28,15 +28,15 @@ def answer_data(task: Task, result: Result) -> dict[str, Any]:
 
 
 def headline(result: Result, start_status: int | None, episode: Path) -> str:
-    """Return how an episode ended, with the agent's answer if it claims to be done.
+    """Return the outcome of an episode in words, with the agent's answer if the agent claims to be done.
 
     Args:
-        result: of the episode.
-        start_status: HTTP status of the start page, where it is an error.
-        episode: its folder.
+        result: Result of the episode.
+        start_status: HTTP error status of the start page; None if it loaded.
+        episode: Folder of the episode.
     """
     start = "" if start_status is None else f" The start page was answered with {start_status}."
-    answer = visible_lines(result.answer)  # a page may have written it
+    answer = visible_lines(result.answer)  # the answer may contain text from a page
     if result.ending != "done":
         return f"{result.outcome}.{start} {answer}".strip()
     said = f"The agent says that it is done: {answer}" if answer else "The agent says that it is done."
@@ -44,14 +44,14 @@ def headline(result: Result, start_status: int | None, episode: Path) -> str:
 
 
 def why_ended(task: Task, result: Result, steps: int, limit: int, *, detail: bool = True) -> list[str]:
-    """Return lines that say why an episode ended as it did.
+    """Return lines that explain why an episode ended as it did.
 
     Args:
-        task: what was to be done.
-        result: of the episode.
-        steps: that were taken.
-        limit: most steps.
-        detail: whether the outcome's detail is among them.
+        task: Task of the episode.
+        result: Result of the episode.
+        steps: Number of steps taken.
+        limit: Maximum number of steps.
+        detail: Whether to include the outcome's detail.
     """
     from selfsurf.browser_env import Task
 
@@ -68,7 +68,7 @@ def why_ended(task: Task, result: Result, steps: int, limit: int, *, detail: boo
 
 
 def reason_of(result: Result) -> str:
-    """Return the task's reason for how an episode ended, else the agent's for an infeasible goal; empty without one."""
+    """Return the task's reason for the outcome, or the agent's for an infeasible goal; empty if there is none."""
     return _said(result.score) or (result.detail if result.outcome == "infeasible" else "")
 
 
@@ -77,7 +77,7 @@ def _said(score: dict[str, Any]) -> str:
 
 
 def expected() -> tuple[type[Exception], ...]:
-    """Return the errors whose message says it all."""
+    """Return the exception types whose message is enough for a user, without a traceback."""
     from selfsurf.agents import PolicyError
     from selfsurf.agents.model_files import ModelError
     from selfsurf.browser_env import EnvError
@@ -86,7 +86,7 @@ def expected() -> tuple[type[Exception], ...]:
 
 
 def _not_met(task: Task, score: dict[str, Any]) -> list[str]:
-    """Say which criteria of a specified goal are `missed` or `unknown`, and why."""
+    """Return the `missed` and `unknown` criteria of a specified goal, each with its reason."""
     from selfsurf.tasks.goal import GoalTask
 
     if not isinstance(task, GoalTask) or "criteria" not in score:

@@ -1,4 +1,4 @@
-"""The environment's options on the command line, the same for every command that plays episodes."""
+"""Command-line options of the environment, the same for every command that plays episodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from selfsurf.scripts.terminal.command import Arguments
 T = TypeVar("T", bound="EnvironmentArguments")
 
 DETACHED = "browser"
-"""Stands for the folder of a browser that outlives the command, before there is one."""
+"""Placeholder for the folder of a browser that outlives the command."""
 
 NEVER = (
     "--confirm never refuses what labels, forms and dialogs call risky. Of shops' labels it knew 90 in 100 "
@@ -25,13 +25,13 @@ NEVER = (
 
 
 class EnvironmentArguments(EnvironmentSettings, Arguments):
-    """The arguments of a command that plays episodes; a configuration file can hold them, too."""
+    """Arguments of a command that plays episodes; a configuration file can set them, too."""
 
     panels: ClassVar[Mapping[str, str]] = dict.fromkeys(EnvironmentSettings.model_fields, "Environment")
 
     @property
     def environment(self) -> EnvironmentSettings:
-        """Those of the environment alone."""
+        """The environment's settings alone."""
         return EnvironmentSettings(**{name: getattr(self, name) for name in EnvironmentSettings.model_fields})
 
 
@@ -43,18 +43,18 @@ def environment_options(
     wait: bool = False,
     reads: bool = False,
 ) -> dict[str, Any]:
-    """Return the arguments of `browser_env.env.make_core`, checked before anything begins.
+    """Return the arguments of `browser_env.env.make_core`, validated before work begins.
 
     Args:
-        settings: what was asked for.
-        elsewhere: episodes are played on machines that don't have this terminal.
-        later: the command brings a person's answers to an environment that waits for them (`scripts.waiting`).
-        wait: also from elsewhere than the terminal, and the browser outlives the command: `SessionOptions.detached` is
-            to be put in its place.
-        reads: the command reads answers from its own input, whatever that is.
+        settings: Settings of the environment.
+        elsewhere: Whether episodes are played on machines without this terminal.
+        later: Whether the command passes a person's answers to an environment that waits for them (`scripts.waiting`).
+        wait: Whether answers may also come from outside the terminal, and the browser outlives the command; the
+            caller replaces `SessionOptions.detached`.
+        reads: Whether the command reads answers from its own input, of any kind.
 
     Raises:
-        typer.BadParameter: they can't be; or someone is to be asked at a terminal, and there is none.
+        typer.BadParameter: The settings are invalid, or require prompts and there is no terminal.
     """
     from selfsurf.browser_env import SessionOptions, shutdown
     from selfsurf.browser_env.env import make_core
@@ -79,24 +79,24 @@ def environment_options(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if settings.device:
-        shutdown()  # of the driver that knew the device
+        shutdown()  # ends the driver that looked up the device
     return options
 
 
 def asking(settings: T, *, wait: bool) -> T:
-    """Return the settings with `ask` where no option decides and a person can be asked.
+    """Return the settings with unset options changed to `ask` if a person can be asked.
 
     Args:
-        settings: of a command that plays one episode.
-        wait: whether `--wait` was given. Then a person confirms risky actions and answers the agent; else whoever is
-            at the terminal confirms risky actions.
+        settings: Settings of a command that plays one episode.
+        wait: Whether `--wait` was given: then a person confirms risky actions and answers the agent. Otherwise the user
+            at the terminal, if there is one, confirms risky actions.
     """
     names = ("confirm", "user") if wait else ("confirm",) if _at_terminal() else ()
     return settings.model_copy(update=dict.fromkeys(set(names) - settings.model_fields_set, "ask"))
 
 
 def _at_terminal() -> bool:
-    """Whether this process reads from a terminal and is in its foreground."""
+    """Whether this process reads from a terminal and runs in its foreground."""
     try:
         return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except (AttributeError, OSError, ValueError):  # no terminal, or no input at all
@@ -104,7 +104,7 @@ def _at_terminal() -> bool:
 
 
 def tell_confirmation(settings: EnvironmentArguments) -> None:
-    """Print to stderr how far risky actions are held up, unless the output is JSON or `auto` was asked for."""
+    """Print a warning to stderr if risky actions aren't confirmed, unless the output is JSON or `auto` was given."""
     if settings.as_json:
         return
     if settings.confirm == "never":

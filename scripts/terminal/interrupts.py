@@ -1,4 +1,4 @@
-"""Ctrl-C, or a SIGTERM, that ends a piece of work exactly once, and never in the middle of putting things away."""
+"""Ctrl-C and SIGTERM that end work exactly once, and never in the middle of cleaning up."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 from types import FrameType
 
 AGAIN = 0.02
-"""Seconds until a signal that came during an import is looked at again; a choice."""
+"""Seconds until a signal that arrived during an import is sent again; chosen, not measured."""
 
 
 def restore_interrupts() -> None:
-    """Have Ctrl-C raise `KeyboardInterrupt` again, if it ends the process until now (`selfsurf/__init__.py`)."""
+    """Make Ctrl-C raise `KeyboardInterrupt` again if it currently kills the process (see `selfsurf/__init__.py`)."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, _raise)
 
@@ -22,9 +22,9 @@ def _raise(number: int, frame: FrameType | None) -> None:
 
 
 def _put_off(number: int, frame: FrameType | None) -> bool:
-    """Have a signal come again a little later if a module is being imported, and say whether it will.
+    """Resend a signal a little later if a module is being imported; return whether it was postponed.
 
-    A library written in C++ may end the process by `std::terminate` where an exception reaches its initialization.
+    An exception during the initialization of a C++ library may end the process by `std::terminate`.
     """
     while frame is not None and frame.f_globals.get("__name__") != "importlib._bootstrap":
         frame = frame.f_back
@@ -37,21 +37,21 @@ def _put_off(number: int, frame: FrameType | None) -> bool:
 
 
 class Interrupts:
-    """Turns the first SIGINT or SIGTERM into a `KeyboardInterrupt`, and every further one into nothing.
+    """A context manager that turns the first SIGINT or SIGTERM into a `KeyboardInterrupt` and ignores later ones.
 
-    While modules are imported it is only noted, and raised once they are.
+    During imports a signal is only recorded, and raised afterwards. A library may swallow or convert the exception:
+    `seen` still reports it, and `check` raises it again.
 
-    A library may swallow the exception, or turn it into one of its own: `seen` tells, and `check` raises it again.
-    For the main thread, as a context manager. The handlers that were there before are put back, unless there was a
-    signal: then the process is about to end, and with its own exit code, however often Ctrl-C is pressed.
+    For the main thread only. The previous handlers are restored on exit, unless there was a signal: then the process is
+    about to end with its own exit code, and further signals are ignored.
     """
 
     def __init__(self) -> None:
         self.exit_code = 0
-        """After a signal what shells count: 128 and the signal's number."""
+        """Exit code by shell convention: 128 plus the signal's number; 0 without a signal."""
         self._held = False
         self._noted = False
-        """Whether the first signal came during an import and is still to be raised."""
+        """Whether the first signal came during an import and has yet to be raised."""
 
     @property
     def seen(self) -> bool:
@@ -66,12 +66,13 @@ class Interrupts:
         for each, before in self._before.items():
             signal.signal(each, signal.SIG_IGN if self.seen else before)
         if self.seen:
-            # An interrupt that passes through the exec of a string, such as a dataclass is made with, lets CPython end
-            # the process by SIGINT instead of with its exit code, although it was caught. Another exec undoes that.
+            # A KeyboardInterrupt that passes through the exec of a string, as in the creation of a dataclass, makes
+            # CPython end the process by SIGINT instead of with its exit code, even if it was caught. Another exec
+            # resets that.
             exec("")
         from selfsurf.browser_env.safety import terminal
 
-        terminal.ended.set()  # a question that nobody has answered keeps no thread
+        terminal.ended.set()  # an unanswered prompt must not keep a thread alive
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.seen and not self._noted:
@@ -82,16 +83,16 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def check(self) -> None:
-        """Raise `KeyboardInterrupt` if there has been one."""
+        """Raise `KeyboardInterrupt` if there has been a signal."""
         if self.seen:
             self._noted = False
             raise KeyboardInterrupt
 
     def hold(self) -> None:
-        """From here on only note it: what follows is to be finished."""
+        """Only record signals from now on, because the following work must be finished."""
         self._held = True
 
     def release(self) -> None:
-        """Go on as before `hold`, and make up for what was noted meanwhile."""
+        """End `hold`, and raise `KeyboardInterrupt` if a signal came meanwhile."""
         self._held = False
         self.check()

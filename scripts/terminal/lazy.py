@@ -1,4 +1,4 @@
-"""A group of commands of which only the one that is called is imported."""
+"""Command groups that import only the command that is called."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from typer.core import TyperCommand, TyperGroup
 from selfsurf.scripts.terminal.interrupts import restore_interrupts
 
 Commands = Mapping[str, tuple[str, str]]
-"""Command -> where it is (`module:attribute`) and what it is for, in the order of the help text.
+"""Mapping of a command's name to its import path (`module:attribute`) and help line, in the order of the help text.
 
-What it names is a `typer.Typer` with further commands, or a function with typer's annotations or
-`scripts.terminal.command`. A number that the function returns is the exit code; an error that it raises ends with 1.
+The attribute is a `typer.Typer` with further commands, or a function with Typer annotations or
+`scripts.terminal.command`. An integer that the function returns is the exit code; an exception ends the process with 1.
 """
 
 
 GIVEN = "selfsurf.given"
-"""Where a context keeps the options as they were given, for what has to be known before they are checked."""
+"""Key in a context's `meta` for the options as given, before they are validated."""
 
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show what is being done, and whole tracebacks.")]
 
 
 class _Command(TyperCommand):
-    """A command that refuses an option given twice, unless it may be repeated."""
+    """A command that rejects an option given twice, unless the option is repeatable."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         parsed: Any = self.make_parser(ctx).parse_args(list(args))
@@ -43,7 +43,7 @@ class _Command(TyperCommand):
 
 
 class _Named(TyperCommand):
-    """A command known by name and help text only: enough for the group's `--help`."""
+    """A command of which only the name and help text are loaded, as the group's `--help` requires."""
 
     def load(self, where: str) -> Any:
         """Import the command and return its click command."""
@@ -60,7 +60,7 @@ class _Named(TyperCommand):
 
 
 def _with_verbose(function: Callable[..., Any]) -> Callable[..., None]:
-    """Give a command `--verbose`, and make a number that it returns the exit code: typer itself drops it."""
+    """Add `--verbose` to a command, and use its integer return value as the exit code, which Typer itself ignores."""
 
     @wraps(function)
     def run(*, verbose: bool, **values: Any) -> None:
@@ -84,7 +84,7 @@ def _with_verbose(function: Callable[..., Any]) -> Callable[..., None]:
 
 
 def lazy_group(commands: Commands) -> type[TyperGroup]:
-    """Return the class of a group of these commands, for `typer.Typer(cls=...)`."""
+    """Return a group class for these commands, to be passed to `typer.Typer(cls=...)`."""
 
     class Lazy(TyperGroup):
         def __init__(self, **options: Any) -> None:
@@ -99,11 +99,11 @@ def lazy_group(commands: Commands) -> type[TyperGroup]:
 
 
 def command_group(commands: Commands, about: str = "") -> typer.Typer:
-    """Return a group of these commands, none of which is imported before it is called.
+    """Return a group of commands, each of which is imported when it is called.
 
     Args:
-        commands: of the group.
-        about: what the group is for, for its help text.
+        commands: Commands of the group.
+        about: Help text of the group.
     """
     app = typer.Typer(
         cls=lazy_group(commands),
@@ -112,5 +112,5 @@ def command_group(commands: Commands, about: str = "") -> typer.Typer:
         add_completion=False,
         pretty_exceptions_show_locals=False,
     )
-    app.callback()(lambda: None)  # else a group of one command is taken for that command
+    app.callback()(lambda: None)  # without a callback, Typer turns a group of one command into that command
     return app

@@ -1,4 +1,4 @@
-"""What a command may use up: tokens, money, time."""
+"""Limits of a command's tokens, cost and time."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from pydantic import Field
 from selfsurf.scripts.terminal.command import Arguments
 
 MODELLESS = ("random", "oracle", "scripted")
-"""Agents that ask no model."""
+"""Agents that use no model."""
 
 _UNKNOWN = "{} can't be kept: of {} it is not known what it used. {}"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of what is used; None is no limit."""
+    """Limits of usage; None for no limit."""
 
     max_tokens: int | None = None
-    """Read and written."""
+    """Maximum number of tokens, prompt and completion."""
     max_cost: float | None = None
-    """US dollars."""
+    """Maximum cost in US dollars."""
     max_seconds: float | None = None
 
     @property
     def metered(self) -> bool:
-        """Whether there is a limit of tokens or money."""
+        """Whether tokens or cost are limited."""
         return self.max_tokens is not None or self.max_cost is not None
 
     def reached(self, tokens: int, cost: float, seconds: float) -> str:
-        """Return which limit is reached, as a sentence; empty if none is."""
+        """Return the limit that was reached, as a sentence; empty if none was."""
         if self.max_seconds is not None and seconds >= self.max_seconds:
             return f"The limit of {self.max_seconds:g} s is reached."
         if self.max_tokens is not None and tokens >= self.max_tokens:
@@ -43,12 +43,12 @@ class Limits:
         return ""
 
     def unknown(self, tokens: int | None, cost: float | None, who: str) -> str:
-        """Return why a limit can't be kept, as a sentence; empty if all can.
+        """Return why a limit can't be enforced, as a sentence; empty if all can.
 
         Args:
-            tokens: that were used; None where that is not known.
-            cost: likewise.
-            who: has used them.
+            tokens: Number of tokens used; None if unknown.
+            cost: US dollars spent; None if unknown.
+            who: Name of the spender, for the message.
         """
         if self.max_tokens is not None and tokens is None:
             return _UNKNOWN.format("--max-tokens", who, "The agent's replies have no usage.")
@@ -57,10 +57,10 @@ class Limits:
         return ""
 
     def check(self, agent: str, options: Mapping[str, Any]) -> None:
-        """Refuse limits that an agent can't keep.
+        """Refuse limits that can't be enforced for an agent.
 
         Raises:
-            typer.BadParameter: it has no model, or one without prices where money is limited.
+            typer.BadParameter: The agent has no model, or the cost is limited and the model has no prices.
         """
         if agent in MODELLESS and self.metered:
             raise typer.BadParameter(f"The agent {agent} has no model, so --max-tokens and --max-cost limit nothing.")
@@ -72,14 +72,15 @@ class Limits:
 
 
 class LimitArguments(Arguments):
-    """What an agent may use up for a goal. Reached limits end it before the model is asked again."""
+    """Limits of an agent's usage for a goal. A reached limit ends the goal before the model is queried again."""
 
     max_tokens: int | None = Field(default=None, ge=1)
-    """Tokens, read and written, after which a goal is stopped."""
+    """Tokens, prompt and completion, after which a goal is stopped."""
     max_cost: float | None = Field(default=None, gt=0)
-    """US dollars, likewise."""
+    """US dollars after which a goal is stopped."""
     max_seconds: float | None = Field(default=None, gt=0)
-    """Seconds of agent and page, likewise; loading a model and waiting for people don't count."""
+    """Seconds that agent and page may take before a goal is stopped; loading a model and waiting for people don't
+    count."""
 
     @property
     def limits(self) -> Limits:

@@ -1,4 +1,4 @@
-"""What `selfsurf run` shows while it works: a live panel on a terminal, plain lines elsewhere, or nothing."""
+"""The live view of `selfsurf run`: a panel on a terminal, plain lines elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from selfsurf.browser_env.text import visible
 from selfsurf.scripts.terminal.limits import Limits
 
 OUTLINE_LINES = 12
-"""Of the page's outline, in the panel."""
+"""Lines of the page's outline in the panel."""
 
 STYLES = {"action": "cyan", "error": "red", "guard": "yellow", "cost": "dim"}
 
 REFRESH = 4
-"""Times a second that the panel is drawn anew, for its clock."""
+"""Redraws of the panel per second, which keep its clock running."""
 
 
 @dataclass
 class State:
-    """What is to be seen."""
+    """The state of an episode as displayed."""
 
     goal: str
     max_steps: int
     stage: str = ""
-    """What is being done now."""
+    """Current activity, such as the agent's thinking."""
     step: int = 0
     url: str = ""
     status: int | None = None
-    """HTTP status of the page, where it is an error."""
+    """HTTP status of the page if it is an error; else None."""
     title: str = ""
     outline: str = ""
     action: str = ""
     error: str = ""
-    """Why the last action did not work, or the reply could not be read."""
+    """Error of the last action, or of parsing the reply."""
     guard: str = ""
     prompt_tokens: int = 0
-    """Of all steps together, as the next."""
+    """Prompt tokens of all steps so far."""
     sampled_tokens: int = 0
     cost: float | None = 0.0
-    """US dollars; None once the price of a reply is not known."""
+    """Cost in US dollars; None once the price of a reply is unknown."""
     began: float = field(default_factory=time.monotonic)
-    """Start of the work, moved on by the time that a person took."""
+    """Monotonic start time, shifted by the seconds spent waiting for a person."""
     paused: float | None = None
-    """Since when a person is waited for."""
+    """Monotonic time since which a person is awaited; None if nobody is."""
 
     @property
     def seconds(self) -> float:
-        """Seconds of agent and page; waiting for a person does not count."""
+        """Seconds that agent and page took; waiting for a person doesn't count."""
         return (time.monotonic() if self.paused is None else self.paused) - self.began
 
     def pause(self) -> None:
@@ -67,18 +67,18 @@ class State:
         self.paused = time.monotonic() if self.paused is None else self.paused
 
     def go_on(self) -> None:
-        """Let the clock go on."""
+        """Restart the clock."""
         if self.paused is not None:
             self.began, self.paused = self.began + time.monotonic() - self.paused, None
 
     def see(self, observation: Observation) -> None:
-        """Take over the page."""
+        """Update the state from an observation."""
         self.goal = observation["goal"]
         self.status = page_status(observation["events"], self.status if observation["url"] == self.url else None)
         self.url, self.title, self.outline = observation["url"], observation["title"], observation["dom"]
 
     def take(self, step: Step) -> None:
-        """Take over a step."""
+        """Update the state from a step."""
         self.step += 1
         self.see(step.after)
         self.action = step.after["last_action"]
@@ -88,7 +88,7 @@ class State:
         self._spend(spent.prompt_tokens, spent.completion_tokens, spent.cost)
 
     def take_up(self, steps: Sequence[Mapping[str, Any]]) -> None:
-        """Take over the recorded steps of an episode that another process has begun."""
+        """Update the state from the recorded steps of an episode that another process began."""
         self.step = len(steps)
         for usage in usages_of(steps):
             self._spend(usage["prompt_tokens"], usage["completion_tokens"], usage["cost"])
@@ -100,14 +100,14 @@ class State:
             self.cost = None if cost is None or self.cost is None else self.cost + cost
 
     def check(self, limits: Limits, *, asked: bool = True) -> None:
-        """End the goal where a limit is reached, or can't be kept.
+        """End the goal if a limit is reached, or can't be enforced.
 
         Args:
-            limits: of it.
-            asked: whether a model was asked in its steps.
+            limits: Limits of the goal.
+            asked: Whether the steps used a model.
 
         Raises:
-            Stop: with the reason.
+            Stop: A limit is reached or can't be enforced; the message gives the reason.
         """
         tokens = self.prompt_tokens + self.sampled_tokens
         why = limits.reached(tokens, self.cost or 0.0, self.seconds)
@@ -118,14 +118,14 @@ class State:
 
 
 def view(state: State, console: Console, *, silent: bool) -> View:
-    """Return the view that suits: none, a panel on a terminal, else lines."""
+    """Return the view to use: none if silent, a panel on a terminal, else lines."""
     if silent:
         return View(state)
     return Screen(state, console) if console.is_terminal else Lines(state, console)
 
 
 class View:
-    """Shows a `State`: this one nothing. A context manager for as long as the work lasts."""
+    """Base of views of a `State`, which displays nothing. A context manager for the duration of the work."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -137,44 +137,44 @@ class View:
         pass
 
     def pause(self) -> None:
-        """Leave the terminal to a person for a while."""
+        """Pause the view while a person uses the terminal."""
         self.state.pause()
 
     def go_on(self) -> None:
-        """Show what happens again."""
+        """Resume the view."""
         self.state.go_on()
 
     def stage(self, text: str) -> None:
-        """Something else is being done now."""
+        """Set the current activity."""
         self.state.stage = text
 
     def opened(self) -> None:
-        """The start page is there."""
+        """Handle the loaded start page."""
 
     def stepped(self) -> None:
-        """A step has been taken."""
+        """Handle a finished step."""
 
 
 class Lines(View):
-    """A line for every thing that happens."""
+    """A view that prints a line per event."""
 
     def __init__(self, state: State, console: Console) -> None:
         super().__init__(state)
         self.console = console
 
     def stage(self, text: str) -> None:
-        """Say it, but not that the agent thinks again, which the steps show."""
+        """Print the activity before the first step; afterwards the printed steps show it."""
         if text != self.state.stage and self.state.step == 0:
             self._say(f"{text} ...")
         super().stage(text)
 
     def opened(self) -> None:
-        """Say that the start page was answered with an error, if it was."""
+        """Print the HTTP error status of the start page, if there was one."""
         if self.state.status is not None:
             self._say(f"The start page was answered with {self.state.status}: {self.state.url}")
 
     def stepped(self) -> None:
-        """Say what was done and what came of it."""
+        """Print the step's action, page, usage and errors."""
         state = self.state
         self._say(f"{state.step}/{state.max_steps}  {state.action}  {_page(state)}  {spent(state)}")
         for label, text in (("error", state.error), ("guard", state.guard)):
@@ -186,7 +186,7 @@ class Lines(View):
 
 
 class Screen(View):
-    """A panel that stays where it is."""
+    """A view that redraws a panel in place."""
 
     def __init__(self, state: State, console: Console) -> None:
         super().__init__(state)
@@ -200,27 +200,27 @@ class Screen(View):
         self._live.stop()
 
     def pause(self) -> None:
-        """Leave the panel as it is."""
+        """Freeze the panel while a person uses the terminal."""
         super().pause()
         self._live.stop()
 
     def go_on(self) -> None:
-        """Draw it anew."""
+        """Redraw the panel after a pause."""
         super().go_on()
         self._live.start(refresh=True)
 
     def stage(self, text: str) -> None:
-        """Show it at once."""
+        """Set the current activity and redraw the panel."""
         super().stage(text)
         self._live.refresh()
 
     def stepped(self) -> None:
-        """Show it at once."""
+        """Redraw the panel after a step."""
         self._live.refresh()
 
 
 def panel(state: State) -> RenderableType:
-    """Return the panel: goal, page, last action and what came of it, cost, and the beginning of the page's outline."""
+    """Return the panel: goal, page, last action with its error, cost, and the first lines of the page's outline."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -245,7 +245,7 @@ def _page(state: State) -> str:
 
 
 def spent(state: State) -> str:
-    """Return what was used so far: tokens and money where they are known, and seconds."""
+    """Return the usage so far: tokens and cost where they are known, and seconds."""
     tokens = f"{state.prompt_tokens}+{state.sampled_tokens} tokens, " if state.prompt_tokens else ""
     money = f"${state.cost:.4f}, " if state.cost else ""
     return f"{tokens}{money}{state.seconds:.1f} s"

@@ -1,4 +1,4 @@
-"""`--since`: a date, a time, or a duration until now, so that a command can run by schedule."""
+"""The option `--since`: a date, a time, or a duration before now, so that a command can run on a schedule."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _DURATION = re.compile(rf"(\d{{1,5}})([{''.join(_UNITS)}])")
 
 
 def moment(text: str) -> datetime:
-    """Return the time that a text means. Dates and times without a zone are UTC, as the days of the attempt log.
+    """Parse a date, a time or a duration before now. Without a time zone, UTC is used, as in the attempt log.
 
     Raises:
-        ValueError: it is neither a date, a time nor a duration.
+        ValueError: The text is none of the three.
     """
     if match := _DURATION.fullmatch(text):
         return datetime.now(UTC) - timedelta(**{_UNITS[match[2]]: int(match[1])})
@@ -37,4 +37,4 @@ def _checked(text: str | None) -> str | None:
 
 
 Since: TypeAlias = Annotated[str | None, AfterValidator(_checked)]
-"""The option `--since`; None if it is not given."""
+"""Value of the option `--since`; None if not given."""

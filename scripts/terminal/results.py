@@ -1,4 +1,4 @@
-"""How a measurement ends: figures as a table or JSON on the output, files in a folder, an exit code."""
+"""Output of a measurement: figures as a table or JSON on stdout, files in a folder, an exit code."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def finish(
     name: str = "",
     draw: Callable[[dict[str, Any], Path], None] | None = None,
 ) -> int:
-    """Print figures, write `name.json` and the curve `name.png` into `out` if it is given, and return the exit code.
+    """Print figures, write `name.json` and the plot `name.png` into `out` if given, and return the exit code.
 
     Args:
-        figures: what was measured; not empty `errors` among them make the exit code 1.
-        show: prints them for people.
-        as_json: print them as JSON instead.
-        out: folder for files; none is written without it.
-        name: of the files.
-        draw: draws the curve into a file.
+        figures: The measured figures; the exit code is 1 if their `errors` are not empty.
+        show: Prints the figures for people.
+        as_json: Whether to print JSON instead.
+        out: Folder for the files; None to write none.
+        name: Name of the files, without suffix.
+        draw: Draws the plot into a file.
     """
     if as_json:
         print(json.dumps(figures, indent=1))
@@ -50,13 +50,13 @@ def finish(
 
 
 def written(*paths: Path) -> None:
-    """Say on the error stream which files there are now."""
+    """Print the paths of new files to stderr."""
     for path in paths:
         typer.echo(f"Written: {path}", err=True)
 
 
 def print_errors(figures: dict[str, Any]) -> None:
-    """Say what was not measured, and why."""
+    """Print each part that was not measured, with its error."""
     for name, error in figures["errors"].items():
         print(f"Not measured: {name}: {error}")
 
@@ -67,11 +67,11 @@ def print_table(
     """Print a table.
 
     Args:
-        heads: of the columns; the first one holds texts, the others numbers.
-        rows: of cells, which may have rich's markup; an empty row is a line across.
-        title: above it.
-        texts: further columns that hold texts.
-        width: least width in characters where there is no terminal.
+        heads: Column headings; the first column holds text, the others numbers.
+        rows: Rows of cells, which may have Rich markup; an empty row is a line across.
+        title: Title above the table.
+        texts: Headings of further columns that hold text.
+        width: Minimum width in characters where there is no terminal.
     """
     table = Table(title=title or None)
     for at, head in enumerate(heads):
@@ -88,7 +88,7 @@ def print_table(
 
 
 def met(value: float, target: float, *, at_most: bool = False, write: str = "{:g}") -> str:
-    """Say whether a target is met: `target: at least 2, missed`."""
+    """Return a target with its verdict, such as `target: at least 2, missed`."""
     reached = value <= target if at_most else value >= target
     bound = "at most" if at_most else "at least"
     return f"target: {bound} {write.format(target)}, {'met' if reached else 'missed'}"

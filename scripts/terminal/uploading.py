@@ -1,4 +1,4 @@
-"""An episode sent to a training service once it has ended."""
+"""Upload of a finished episode to a training service."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from selfsurf.scripts.terminal.console import progress, show_error
 from selfsurf.scripts.terminal.interrupts import Interrupts
 
 PATIENCE = 40.0
-"""Seconds for which the service may be away: it takes an upload that has broken for one in use for 30."""
+"""Seconds that the service may be unreachable; the service treats a broken upload as active for 30 s."""
 
 
 class Upload:
-    """The way to the service whose address is in SELFSURF_SERVER_URL.
+    """Upload of episodes to the training service at SELFSURF_SERVER_URL.
 
     Raises:
-        typer.BadParameter: there is no address.
-        ImportError: the extra `server` is missing.
+        typer.BadParameter: The variable is not set.
+        ImportError: The extra `server` is missing.
     """
 
     def __init__(self) -> None:
@@ -33,15 +33,15 @@ class Upload:
         self._client = ServerArguments(server_url=url, patience=PATIENCE).client()
 
     def send(self, folder: Path, interrupts: Interrupts, *, silent: bool) -> dict[str, Any]:
-        """Send an episode, and say what came of it; a failure is shown, and costs the run nothing.
+        """Upload an episode; a failure is shown, and doesn't change the result of the run.
 
         Args:
-            folder: of the episode.
-            interrupts: are held, and come through while it is sent.
-            silent: show no progress.
+            folder: Folder of the episode.
+            interrupts: Held signals, which are raised during the upload.
+            silent: Whether to show nothing but errors.
 
         Returns:
-            `episode`, its id on the server, or `error`.
+            `episode`, the episode's id on the server, or `error`.
         """
         from selfsurf.sdft.service.archive import ArchiveError
         from selfsurf.sdft.service.client import ServiceError

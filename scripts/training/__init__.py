@@ -1,1 +1,1 @@
-"""Times learning steps, and measures what contexts do for the teacher."""
+"""Measurements of training: speed of learning steps, threads, and the effect of the teacher's contexts."""

@@ -1,7 +1,7 @@
-"""`selfsurf run --train`: the episode that was just run teaches the model that ran it, without a browser.
+"""`selfsurf run --train`: an update of the model from the episode just played, without a browser.
 
-The update is offline training at the episode's own states (`sdft.rows.stored`), short and slow, and goes into a new
-adapter; the one that the run began with is only read. Knows nothing of how the episode was played.
+The update is offline training on the episode's own states (`sdft.rows.stored`). It is short, writes a new adapter, and
+leaves the adapter of the run unchanged. It doesn't depend on how the episode was played.
 """
 
 from __future__ import annotations
@@ -36,51 +36,51 @@ UPDATE: dict[str, Any] = {
     "steps": 10, "learning_rate": 3e-5, "warmup_steps": 2, "episodes_per_step": 1, "max_rows": 1, "recorded_rows": 6,
     "evaluate_every": 5, "evaluate_seeds": 16, "max_success_fall": 0.0, "max_perplexity_rise": 0.02, "teacher": "ema",
 }  # fmt: skip
-"""Settings of an update: few and small steps, and back to the start when anything that worked is lost.
+"""Settings of an update: few small steps, and a rollback to the start if a working action is lost.
 
-What was done is learned in variations (`sdft.rows.recorded`): at the page as it was, an element's number is learned.
-The teacher's weights are those of the run: what the episode shows is what they can do. Rows in which it doesn't follow
-what it is told are learned by cross-entropy (`sdft.teacher.following`).
+Actions are learned in variations of the page (`sdft.rows.recorded`), because training on the original page would teach
+an element's number. The teacher's weights are those of the run, because the episode shows what they can do. Rows in
+which the teacher doesn't follow its context are learned by cross-entropy (`sdft.teacher.following`).
 """
 
 UNTAUGHT: dict[str, Sequence[Any]] = {
     "functions": ([], ()), "examples": ([], ()), "max_actions": (1,), "text_page": (True,), "constrained": (True,),
     "prefill": ('{"',),
 }  # fmt: skip
-"""Options of an agent that training has not, and which of their values are its own."""
+"""Agent options that training lacks, with the values that are compatible with training."""
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What came of an update."""
+    """The result of an update."""
 
     adapter: str | None
-    """Folder of the new adapter; None: nothing was kept."""
+    """Folder of the new adapter; None if nothing was kept."""
     why: str
-    """What was gained and lost, or why nothing was kept."""
+    """Gains and losses, or the reason why nothing was kept."""
     verdict: str | None = None
-    """`solved`, `failed`, or None where nobody knows."""
+    """Verdict on the episode: `solved`, `failed`, or None if unknown."""
     lessons: int = 0
-    """Steps that went wrong, at which what worked later was learned."""
+    """Number of failed steps at which a later successful action was learned."""
     evaluation: dict[str, Any] | None = None
-    """Before and after, as in `selfsurf.json`."""
+    """Evaluation before and after, as in `selfsurf.json`."""
 
 
 def training_folder(episode: Path) -> Path:
-    """Return where an episode's update goes: beside it, since what is in it is in its manifest."""
+    """Return the folder of an episode's update, beside the episode, whose manifest covers its own files."""
     return episode.with_name(f"{episode.name}-training")
 
 
 def check_trainable(agent: str, options: Mapping[str, Any], episode: Path | None) -> None:
-    """Refuse `--train` where nothing could be learned, before anything begins.
+    """Refuse `--train` before the run if nothing could be learned.
 
     Args:
-        agent: its name.
-        options: of the agent.
-        episode: folder that the episode will have, if it is known.
+        agent: Name of the agent.
+        options: Options of the agent.
+        episode: Future folder of the episode; None if unknown.
 
     Raises:
-        typer.BadParameter: the agent's weights can't be trained here, or not as it acts; the folder is taken.
+        typer.BadParameter: The agent can't be trained here or not with these options, or the folder exists.
     """
     if agent != "transformers":
         raise typer.BadParameter(
@@ -98,7 +98,7 @@ def check_trainable(agent: str, options: Mapping[str, Any], episode: Path | None
 
 
 def prompt_settings(agent: LLMAgent) -> dict[str, Any]:
-    """Return the settings of training by which its prompts are those that an agent has just been shown."""
+    """Return the training settings that reproduce an agent's prompts."""
     from selfsurf.agents.prompt.named import name_of
 
     names = ("labels", "texts", "instructions", "max_prompt_tokens", "max_new_tokens", "vision", "max_image_side")
@@ -115,9 +115,9 @@ def settings_of_update(episode: Path, options: Mapping[str, Any], prompt: Mappin
     """Return the settings of a run's update.
 
     Args:
-        episode: its folder.
-        options: of the agent.
-        prompt: as `prompt_settings` returns it.
+        episode: Folder of the episode.
+        options: Options of the agent.
+        prompt: Result of `prompt_settings`.
     """
     from selfsurf.sdft.settings import TrainSettings
 
@@ -130,14 +130,14 @@ def settings_of_update(episode: Path, options: Mapping[str, Any], prompt: Mappin
 def learn_from(
     episode: Path, options: Mapping[str, Any], prompt: Mapping[str, Any], interrupts: Interrupts, *, silent: bool
 ) -> Learned:
-    """Learn from an episode that has ended, if it teaches anything.
+    """Train on a finished episode, if there is something to learn from it.
 
     Args:
-        episode: its folder.
-        options: of the agent that played it.
-        prompt: as `prompt_settings` returns it.
-        interrupts: are held, and come through only while it learns; one of them leaves nothing behind.
-        silent: show no progress.
+        episode: Folder of the episode.
+        options: Options of the agent that played it.
+        prompt: Result of `prompt_settings`.
+        interrupts: Held signals, which are raised only during training; an interrupted update leaves no files.
+        silent: Whether to show no progress.
     """
     from selfsurf.browser_env import Outcome
     from selfsurf.browser_env.record.episode import Episode, EpisodeError
@@ -161,24 +161,24 @@ def learn_from(
         pass
     except EpisodeError as error:
         learned = Learned(None, str(error), found.says if found else None)
-    except Exception as error:  # the run has ended well, whatever befalls its update
+    except Exception as error:  # a failed update must not change the result of the run
         logging.getLogger(__name__).debug("The update failed.", exc_info=True)
         learned = Learned(None, f"the update failed: {error or type(error).__name__}", found.says if found else None)
     finally:
         interrupts.hold()
-    if interrupts.seen:  # what raised may have been an error that a library made of it
+    if interrupts.seen:  # a library may have turned the interrupt into an error of its own
         learned = Learned(None, "interrupted", found.says if found else None)
     _tidy(folder, keep=learned.adapter is not None)
     return learned
 
 
 def said(learned: Learned, options: Mapping[str, Any], again: list[str]) -> str:
-    """Return what a person is told of an update.
+    """Return the message about an update.
 
     Args:
-        learned: what came of it.
-        options: of the agent.
-        again: the arguments by which the same agent does the same.
+        learned: Result of the update.
+        options: Options of the agent.
+        again: Command that runs the same agent on the same goal.
     """
     old = options.get("adapter")
     if learned.adapter is None:
@@ -188,7 +188,7 @@ def said(learned: Learned, options: Mapping[str, Any], again: list[str]) -> str:
 
 
 def _verdict(episode: Path) -> Verdict | None:
-    """The verdict in force; where there is none, that of the person at the terminal, if there is one."""
+    """Return the current verdict; without one, ask the person at the terminal, if there is one."""
     from selfsurf.browser_env.record.verdict import Mark, mark_episode, verdict_of
 
     found = verdict_of(episode)
@@ -199,7 +199,7 @@ def _verdict(episode: Path) -> Verdict | None:
 
 
 def _lessons(episode: Path, kinds: tuple[str, ...], *, solved: bool) -> tuple[int, str]:
-    """Return at how many steps what worked later is to be learned, and why there is nothing to learn at all."""
+    """Return the number of steps with a later solution to learn, and the reason if there is nothing to learn."""
     from selfsurf.browser_env.record.checked import CheckedEpisode
     from selfsurf.browser_env.record.episode import EpisodeError
     from selfsurf.sdft.rows.stored import load_stored, states_of
@@ -220,7 +220,7 @@ def _update(settings: TrainSettings, folder: Path, found: Verdict, lessons: int,
     from selfsurf.sdft import train
     from selfsurf.sdft.trainers.batches import NothingToTeach
 
-    gc.collect()  # the model that has played
+    gc.collect()  # frees the model that played the episode
     shown = nullcontext(None) if silent else training_progress("Learning from the run", settings.steps)
     try:
         with _calm(), shown as update:
@@ -234,7 +234,7 @@ def _update(settings: TrainSettings, folder: Path, found: Verdict, lessons: int,
         return Learned(None, f"each attempt was undone ({_undone(folder)})", found.says, lessons, evaluation)
     if not found.solved and not recorded["right"]:
         return Learned(None, "it does nothing of what was taught", found.says, lessons, evaluation)
-    if sampled and sampled["first"] - sampled["last"] > 0.5:  # of three each
+    if sampled and sampled["first"] - sampled["last"] > 0.5:  # averaged over three steps each
         fell = f"sampled, it did what was shown less often ({sampled['first']:.2f} before, {sampled['last']:.2f} after)"
         return Learned(None, fell, found.says, lessons, evaluation)
     what = (
@@ -256,14 +256,14 @@ def _update(settings: TrainSettings, folder: Path, found: Verdict, lessons: int,
 
 
 def _undone(folder: Path) -> str:
-    """Why the run went back."""
+    """Return the reason for the last rollback."""
     lines = (json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf8").splitlines())
     reasons = [str(line["rollback"]).partition(": back")[0] for line in lines if line.get("rollback")]
     return reasons[-1] if reasons else "it did less of what it did before"
 
 
 def _tidy(folder: Path, *, keep: bool) -> None:
-    """Leave the adapter and how it came about; without an adapter nothing."""
+    """Delete the checkpoints; without a new adapter, delete the whole folder."""
     if keep:
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     else:
@@ -272,7 +272,7 @@ def _tidy(folder: Path, *, keep: bool) -> None:
 
 @contextmanager
 def _calm() -> Iterator[None]:
-    """Within this context trainers don't remark on a run that is as short as it is meant to be."""
+    """Suppress the trainers' warnings about a short run within this context."""
     logger = logging.getLogger("selfsurf.sdft")
     before = logger.level
     if not os.environ.get(VERBOSE):

@@ -1,4 +1,4 @@
-"""`selfsurf train`: which library learns on this machine, and the adapter in the format of MLX."""
+"""`selfsurf train`: choice of the training library, and the adapter in MLX's format."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from selfsurf.sdft.run.library import Backend
 
 LOCAL = Path("adapters/local")
-"""Where an adapter that was trained on MLX goes in MLX's format, unless it is said."""
+"""Default folder for an MLX-trained adapter in MLX's format."""
 
 
 def is_apple_silicon() -> bool:
-    """Is this machine one that MLX is made for?"""
+    """Whether this is a Mac with Apple silicon, which MLX is made for."""
     return sys.platform == "darwin" and platform.machine() == "arm64"
 
 
 def chosen_backend(wanted: str, resumed: Path | None = None) -> tuple[Backend, str]:
-    """Return the library that learns, and why.
+    """Return the training library, and the reason for the choice.
 
     Args:
         wanted: `torch`, `mlx`, or `auto`.
-        resumed: the folder of a run that is resumed, if it is.
+        resumed: Folder of the run to resume; None for a new run.
     """
     if wanted in ("torch", "mlx"):
         return cast("Backend", wanted), "as --backend says"
@@ -48,10 +48,10 @@ def chosen_backend(wanted: str, resumed: Path | None = None) -> tuple[Backend, s
 
 
 def check_replaceable(folder: Path | None) -> None:
-    """Refuse a folder for the adapter that holds something else than an adapter.
+    """Refuse an adapter folder that contains other files than an adapter.
 
     Raises:
-        ValueError: it does.
+        ValueError: It does.
     """
     from selfsurf.agents.adapters.identity import CONFIG
 
@@ -62,7 +62,7 @@ def check_replaceable(folder: Path | None) -> None:
 
 
 def write_mlx_form(adapter: Path, folder: Path, model: str) -> Path:
-    """Write a PEFT adapter in MLX's format, in the place of one that is there, and return its folder."""
+    """Write a PEFT adapter in MLX's format, replacing an existing one, and return its folder."""
     from selfsurf.agents.adapters.convert import peft_to_mlx
     from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard, publish
 

@@ -1,4 +1,4 @@
-"""Measures how much likelier the right action becomes with each context of a teacher."""
+"""Measurement of how much more likely the right action becomes with each context of a teacher."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from selfsurf.sdft.teacher.recording import Recording
 
 TASKS = ("click-button", "click-dialog-2", "click-tab-2", "enter-text", "login-user", "click-option")
-"""Tasks of one step and of several, with clicks and with typing; each has an oracle."""
+"""Tasks of one or several steps, with clicks and typing, all of which have an oracle."""
 
 STEPS = 4
 """Step limit of the student's episodes."""
@@ -28,37 +28,39 @@ STEPS = 4
 
 @dataclass(frozen=True)
 class _Scores:
-    """What a teacher makes of a state."""
+    """A teacher's scores at a state."""
 
     right: float
-    """The probability of the oracle's action."""
+    """Probability of the oracle's action."""
     likeliest: bool
-    """Whether it is what greedy decoding writes."""
+    """Whether greedy decoding produces the oracle's action."""
     wrong: float
-    """The probability of what the student did."""
+    """Probability of the student's action."""
 
 
 def measure(
     model: str, tasks: Sequence[str], seeds: int, seed: int, *, lead: float = 0.0, wordings: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Let the model act, as in training, and score the oracle's action at every state with each context.
+    """Let the model act as in training, and score the oracle's action at every state with each context.
 
-    The demonstrations are the oracle's episodes of the same tasks and seeds; what the student did before it came to a
-    state, right or wrong, is its own.
+    The demonstrations are the oracle's episodes of the same tasks and seeds. The student's actions before a state,
+    right or wrong, are its own.
 
     Args:
-        model: as `TransformersPolicy` takes it.
-        tasks: names of MiniWoB++ tasks with an oracle.
-        seeds: episodes of each task.
-        seed: the first of them; of the student's sampling, too.
-        lead: how likely the oracle is to take an episode's first step, and each further one after its own.
-        wordings: other ways to tell the oracle's action, with `{action}` in them.
+        model: Model, as for `TransformersPolicy`.
+        tasks: Names of MiniWoB++ tasks with an oracle.
+        seeds: Episodes per task.
+        seed: First of their seeds, and seed of the student's sampling.
+        lead: Probability that the oracle takes an episode's first step, and each further step after one of its own.
+        wordings: Further templates for telling the oracle's action, containing `{action}`.
 
     Returns:
-        `contexts`, by name: `states`, `told` (at how many of them something was), `named` (at how many an action),
-        `agrees` (with the oracle's), and over the states at which something was told, `right` and `wrong`: mean
-        probability of the oracle's action, and of what the student did where that was another, each `without` and
-        `with` the context; `likeliest`: at what share of them greedy decoding writes the oracle's action, likewise;
+        `contexts`, by name: the number of `states`, of those where the context `told` something, where it `named` an
+        action, and where that `agrees` with the oracle's. Over the states where something was told, `without` and
+        `with`
+        the context: `right` and `wrong`, the mean probabilities of the oracle's action and of the student's action
+        where
+        it differed, and `likeliest`, the share of states at which greedy decoding produces the oracle's action.
         `model`.
     """
     import torch
@@ -105,7 +107,7 @@ def measure(
             plain = _scores(policy, step, None)
             if plain is None:
                 continue
-            scored: dict[tuple[str, Sight], _Scores | None] = {}  # several contexts often tell the same
+            scored: dict[tuple[str, Sight], _Scores | None] = {}  # several contexts often give the same hint
             for name, (_, sight) in arms.items():
                 told = lessons[name][episode][number]
                 if told is not None and (told.text, sight) not in scored:
@@ -116,7 +118,7 @@ def measure(
 
 
 def _oracle_episode(job: Job) -> Recording:
-    """Let the oracle play the episode."""
+    """Let the oracle play the episode, and return the recording."""
     from selfsurf.agents.scripted import OracleAgent
     from selfsurf.sdft.rollouts import Rollouts
     from selfsurf.sdft.teacher.recording import Recording, Shown
@@ -150,7 +152,7 @@ def _right(step: Step) -> str:
 
 
 def _scores(policy: TransformersPolicy, step: Step, told: str | None, sight: Sight = "all") -> _Scores | None:
-    """None where the student can't say the oracle's action."""
+    """Return the scores at a state; None if the student can't produce the oracle's action."""
     completion = step.decision.completion
     messages = step.decision.messages if told is None else with_hint(step.decision.messages, told, sight=sight)
     prompt = policy.encode(messages) + completion.prefill_token_ids
@@ -166,7 +168,7 @@ def _scores(policy: TransformersPolicy, step: Step, told: str | None, sight: Sig
 def _probability(
     policy: TransformersPolicy, prompt: list[int], reply: list[int], completion: Completion
 ) -> tuple[float, bool]:
-    """The probability of a reply under the grammar that the student sampled under, and whether it is the greedy one."""
+    """Return the probability of a reply under the student's grammar, and whether greedy decoding produces it."""
     import torch
 
     from selfsurf.agents.reply.constraint import token_masks

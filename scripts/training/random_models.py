@@ -1,4 +1,4 @@
-"""Text models of real size with random weights: enough for speed and memory, and nothing has to be downloaded."""
+"""Text models of realistic size with random weights, which suffice for speed and memory and need no download."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import shutil
 from pathlib import Path
 
 SIZES = {"tiny": (64, 128, 2, 4, 2), "1b": (2048, 8192, 16, 32, 8), "8b": (4096, 14336, 32, 32, 8)}
-"""Hidden and inner size, layers, heads, and heads of keys: those of Llama 3.2 1B and 3.1 8B, and one for tests."""
+"""Hidden size, MLP size, layers, attention heads and key-value heads of Llama 3.2 1B, of 3.1 8B, and of one for tests.
+"""
 
 
 def random_model(size: str, folder: Path, tokenizer: str | Path) -> Path:
-    """Save a model of a size, unless it is there, and return its folder.
+    """Save a model of a given size, unless it exists, and return its folder.
 
     Args:
-        size: of `SIZES`.
-        folder: of the model.
-        tokenizer: folder of the one that it has, whose vocabulary it takes.
+        size: Name from `SIZES`.
+        folder: Folder of the model.
+        tokenizer: Folder of the model's tokenizer, which determines the vocabulary size.
     """
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM

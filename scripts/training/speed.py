@@ -1,4 +1,4 @@
-"""Times learning steps beside TRL's stock `SDFTTrainer`, on the same rows of real episodes."""
+"""Measurement of learning steps against TRL's stock `SDFTTrainer`, on the same rows of real episodes."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ TASKS = (
     "click-button", "enter-text", "click-checkboxes", "login-user", "click-tab-2", "choose-list", "click-link",
     "focus-text-2", "click-option", "click-dialog-2",
 )  # fmt: skip
-"""Tasks that rows come from: clicking, typing, choosing and logging in."""
+"""Tasks that provide the rows: clicking, typing, choosing and logging in."""
 
 TRL = "TRL SDFTTrainer"
 TARGET = 2.0
 
 STEPS = 3
-"""Optimizer steps of a contender in a round."""
+"""Optimizer steps per contender and round."""
 
 
 def measure(model: str, *, rows: int, rounds: int, quantization: Quantization | None = None) -> dict[str, Any]:
-    """Play episodes, then let both trainers learn from the same rows in turns, and return the figures.
+    """Play episodes, then train both trainers on the same rows in turns, and return the figures.
 
-    A step is everything from the batch's tensors to the teacher's update: both forward passes, backward, clipping and
-    optimizer. Both start from the same weights and take the divergence over the whole vocabulary.
-    TRL's trainer is stock but for its generation, which returns the rows' completions.
+    A step ranges from the batch's tensors to the teacher's update: both forward passes, backward, clipping and
+    optimizer. Both trainers start from the same weights and compute the divergence over the whole vocabulary. TRL's
+    trainer is stock except for its generation, which returns the rows' completions.
 
     Args:
-        model: short name, hub id or folder.
-        rows: in a batch.
-        rounds: how often all take turns; one more, before, is not counted.
-        quantization: `nf4`, of the weights that are not trained, or None.
+        model: Short name, hub id or folder.
+        rows: Rows per batch.
+        rounds: Number of rounds; an additional first round isn't counted.
+        quantization: `nf4` to quantize the frozen weights, or None.
     """
     import torch
 
@@ -91,7 +91,7 @@ def measure(model: str, *, rows: int, rounds: int, quantization: Quantization | 
 
 
 def record(policy: TransformersPolicy, rows: int) -> list[Sample]:
-    """Play episodes of `TASKS` and return rows whose text is tokenised to the very tokens that they have."""
+    """Play episodes of `TASKS`, and return rows whose text encodes to the same tokens again."""
     import numpy as np
 
     import selfsurf  # noqa: F401  (registers the ids)
@@ -129,12 +129,12 @@ def _settings(rows: int) -> TrainSettings:
     tasks = tuple(f"MiniWoB/{task}-v0" for task in TASKS)
     return TrainSettings(
         tasks=tasks, steps=STEPS, episodes_per_step=rows, max_rows=rows, least_first_divergence=0.0,
-        teacher_temperature=1.0,  # TRL's trainer sharpens nothing
+        teacher_temperature=1.0,  # TRL's trainer doesn't sharpen the teacher
     )  # fmt: skip
 
 
 def _trl_arguments(settings: TrainSettings, folder: Path) -> SDFTConfig:
-    """The settings as the arguments of TRL's trainer."""
+    """Return the settings as arguments of TRL's trainer."""
     from trl.experimental.sdft import SDFTConfig
 
     from selfsurf.sdft.trainers.base import on_one_gpu, shared_arguments
@@ -147,12 +147,12 @@ def _trl_arguments(settings: TrainSettings, folder: Path) -> SDFTConfig:
         distillation_mode="full_logits", distillation_alpha=settings.divergence, num_loss_tokens_to_skip=0,
         disable_dropout=True, save_strategy="no",
     ))  # fmt: skip
-    arguments.teacher_prompt_template = "{privileged_context}"  # which is the teacher's whole prompt
+    arguments.teacher_prompt_template = "{privileged_context}"  # the context is the teacher's whole prompt
     return arguments
 
 
 def _sizes(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Mean tokens of a row, and how many of them the model reads when padded and when packed."""
+    """Return the mean number of tokens per row, and the number the model reads when padded and when packed."""
     from selfsurf.sdft.loss.logits import pack
 
     found: dict[str, Any] = {"completion": statistics.mean(len(sample.completion_ids) for sample in samples)}
@@ -169,7 +169,7 @@ def _sizes(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 class _Watch:
-    """Takes a trainer's times: it is one of its callbacks, and stands around some of its methods."""
+    """A stopwatch for a trainer's phases, attached as a callback and around some of its methods."""
 
     def __init__(self) -> None:
         self.steps: list[dict[str, float]] = []
@@ -178,7 +178,7 @@ class _Watch:
         self._start = self._end = 0.0
 
     def around(self, owner: Any, method: str, phase: Callable[[], str]) -> None:
-        """Count the time that a method takes as a phase, which is asked for at each call."""
+        """Count the time of a method as a phase, whose name is computed at each call."""
         call = getattr(owner, method)
 
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -191,24 +191,24 @@ class _Watch:
         setattr(owner, method, timed)
 
     def begin(self) -> None:
-        """A step begins."""
+        """Begin a step."""
         self._now = {}
         self._start = _clock()
 
     def end(self) -> None:
-        """A step has ended: what came after the backward pass was the optimizer, what is left of it the loss."""
+        """End a step: the time after the backward pass is the optimizer's, and the unassigned rest the loss's."""
         now = _clock()
         self._now["optimizer"] = now - self._end
         self._now["loss"] = now - self._start - sum(self._now.values())
         self.steps.append(self._now)
 
     def phases(self) -> dict[str, float]:
-        """Median milliseconds of each phase."""
+        """Return the median milliseconds of each phase."""
         return {name: round(statistics.median(step[name] for step in self.steps) * 1000, 1) for name in self.steps[0]}
 
 
 def _clock() -> float:
-    """Seconds on a clock that is read once the GPU, if any, has done what it was given."""
+    """Return the time in seconds, after waiting for the GPU's pending work, if there is a GPU."""
     import torch
 
     if torch.cuda.is_available():
@@ -217,7 +217,7 @@ def _clock() -> float:
 
 
 def _watched(trainer: Any, scoring: str) -> tuple[Any, _Watch]:
-    """Watch a trainer; `scoring` is its method that runs the model."""
+    """Attach a stopwatch to a trainer; `scoring` is its method that runs the model."""
     import torch
     from transformers import PrinterCallback, TrainerCallback
 
@@ -232,14 +232,14 @@ def _watched(trainer: Any, scoring: str) -> tuple[Any, _Watch]:
     watch.around(trainer, "_prepare_training_batch", lambda: "batch")
     watch.around(trainer, scoring, lambda: "student" if torch.is_grad_enabled() else "teacher")
     watch.around(trainer.accelerator, "backward", lambda: "backward")
-    trainer.add_callback(Steps)  # the last one, so that the teacher's update is in
+    trainer.add_callback(Steps)  # the last callback, so that the teacher's update is included
     trainer.remove_callback(PrinterCallback)
     return trainer, watch
 
 
 @contextmanager
 def _peak(found: dict[str, float], name: str) -> Iterator[None]:
-    """Note the most memory of the GPU that is taken in this context beyond what was taken before, in GB; on none, 0."""
+    """Record the peak GPU memory allocated within this context, in GB beyond that allocated before."""
     import torch
 
     if not torch.cuda.is_available():
@@ -273,7 +273,8 @@ def _ours(model: str, samples: list[Sample], folder: Path, quantization: Quantiz
     jobs = [Job(sample.env_id, 0) for sample in samples]
     trainer = Ours(
         settings, folder / "ours", model=policy.model, processing_class=policy.tokenizer, jobs=jobs,
-        peft_config=lora_config(policy.model, settings), rollouts=Rollouts(),  # not used: the rows are there
+        # rollouts are unused, because the rows are given
+        peft_config=lora_config(policy.model, settings), rollouts=Rollouts(),
     )  # fmt: skip
     trainer.args.save_strategy = SaveStrategy.NO
     return _watched(trainer, "logits")

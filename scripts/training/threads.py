@@ -1,4 +1,4 @@
-"""Times programs with torch, alone and beside others, by how long their threads wait in a loop before they sleep."""
+"""Timing of torch programs, alone and concurrent, by how long their threads spin before they sleep."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ SETTINGS: dict[str, dict[str, str]] = {
     "30000": {"GOMP_SPINCOUNT": "30000"},
     "1000": {"GOMP_SPINCOUNT": "1000"},
     "passive": {"OMP_WAIT_POLICY": "PASSIVE"},
-    "selfsurf": {},  # `selfsurf.threads`
+    "selfsurf": {},  # the settings of `selfsurf.threads`
 }
-"""What is compared: values of `GOMP_SPINCOUNT`, `OMP_WAIT_POLICY=PASSIVE`, and neither."""
+"""Environment variables of each setting: values of `GOMP_SPINCOUNT`, `OMP_WAIT_POLICY=PASSIVE`, or neither."""
 
 PASSES = 60
-"""Forward and backward passes of the network that is timed."""
+"""Forward and backward passes of the timed network."""
 
 ENVIRONMENTS = 8
-"""Environments that are stepped beside a training."""
+"""Number of environments that are stepped during a training."""
 
 TASK = "MiniWoB/click-link-v0"
 
@@ -67,16 +67,16 @@ while True:
 
 
 def measure(names: list[str], *, rounds: int, steps: int, alone: bool = False) -> dict[str, Any]:
-    """Time everything with each setting, in turns, and return the figures.
+    """Time all workloads with each setting, in turns, and return the figures.
 
     Args:
-        names: of `SETTINGS`.
-        rounds: how often all take turns.
-        steps: of the trainings, 2 at least; 0: only the network's passes are timed.
-        alone: nothing is timed side by side.
+        names: Names from `SETTINGS`.
+        rounds: Number of rounds.
+        steps: Optimizer steps of each training, at least 2; 0 to time only the network's passes.
+        alone: Whether to leave out concurrent workloads.
 
     Raises:
-        RuntimeError: a program failed.
+        RuntimeError: A program failed.
     """
     kinds = {"alone": 1} if alone else {"alone": 1, "two at once": 2}
     seconds: dict[str, dict[str, list[float]]] = {name: {} for name in names}
@@ -99,7 +99,7 @@ def measure(names: list[str], *, rounds: int, steps: int, alone: bool = False) -
 
 
 def medians(figures: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Return the median seconds by setting and work."""
+    """Return the median seconds by setting and workload."""
     return {
         name: {kind: statistics.median(each) for kind, each in kinds.items()}
         for name, kinds in figures["seconds"].items()
@@ -111,7 +111,7 @@ def _around(setting: Mapping[str, str]) -> dict[str, str]:
 
 
 def _passes(number: int, around: Mapping[str, str]) -> float:
-    """Return the mean seconds that so many programs at once take for their passes."""
+    """Return the mean seconds of the passes when `number` programs run at once."""
     with _ended() as started:
         for _ in range(number):
             words = [sys.executable, "-c", _PASSES]
@@ -126,7 +126,7 @@ def _passes(number: int, around: Mapping[str, str]) -> float:
 
 
 def _trainings(number: int, steps: int, around: Mapping[str, str]) -> float:
-    """Return the mean seconds a step that so many trainings at once take."""
+    """Return the mean seconds per step when `number` trainings run at once."""
     words = ["train", TASK, "--steps", str(steps), "--json"]
     with tempfile.TemporaryDirectory() as folder, _ended() as started:
         runs = [Path(folder, str(one)) for one in range(number)]
@@ -141,7 +141,7 @@ def _trainings(number: int, steps: int, around: Mapping[str, str]) -> float:
 
 
 def _step_seconds(run: Path) -> float:
-    """Return the seconds a step of a training took, without the first."""
+    """Return the seconds per step of a training, without the first step."""
     text = (run / "metrics.jsonl").read_text(encoding="utf8")
     lines = [line for line in map(json.loads, text.splitlines()) if "loss" in line]
     first, last = lines[0], lines[-1]
@@ -150,7 +150,7 @@ def _step_seconds(run: Path) -> float:
 
 @contextmanager
 def _stepping(around: Mapping[str, str]) -> Iterator[None]:
-    """Step environments in another process."""
+    """Step environments in another process within this context."""
     began = time.monotonic()
     with _ended() as started:
         program = subprocess.Popen([sys.executable, "-c", _STEPPING], env=around, stdout=-1, text=True)
@@ -163,7 +163,7 @@ def _stepping(around: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _ended() -> Iterator[list[subprocess.Popen[str]]]:
-    """End the programs that are added to the list, if they haven't by themselves."""
+    """Yield a list of programs, and terminate those still running at the end."""
     started: list[subprocess.Popen[str]] = []
     try:
         yield started

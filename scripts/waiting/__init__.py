@@ -1,1 +1,1 @@
-"""Runs that wait for a person: what they leave on disk, and how an answer reaches them."""
+"""Runs that wait for a person: their files on disk, and the delivery of answers."""

@@ -1,12 +1,12 @@
-"""What a run that may wait keeps beside its episode, in the folder `running` that its user alone can read.
+"""The files of a run that may wait, in the folder `running` beside its episode, readable by its user only.
 
-    run.json        the command's settings, to go on with
-    holder          machine and number of the process that holds the run, or held it last
+    run.json        the command's settings, needed to continue
+    holder          machine and process id of the last process that held the run
     journal.jsonl   the step under way (`browser_env.record.journal`)
     answer-*.json   a person's answer to the question of a step, at a time
     browser/        the browser that outlives the process (`browser_env.session.detached`)
 
-It is there for as long as the run lasts, and taken away with the browser at the end.
+The folder exists for as long as the run lasts, and is deleted with the browser at the end.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
 from selfsurf.browser_env.session.detached import end_browser, has_browser
 
 LOOKS, LOOKED = 3, 0.02
-"""Attempts to take a run over, and seconds between them: one that lists the runs holds each for a moment."""
+"""Attempts to lock a run, and seconds between them; listing the runs locks each for a moment."""
 
 
 class KeptRun:
-    """A run by the folder of its episode."""
+    """A run that can be continued by another process, found by the folder of its episode."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class KeptRun:
 
     @classmethod
     def begin(cls, folder: Path, settings: str) -> KeptRun:
-        """Make what a new run keeps, and hold it."""
+        """Create the files of a new run, and lock it."""
         run = cls(folder)
         run.running.mkdir(parents=True, mode=0o700)
         run.hold()
@@ -53,7 +53,7 @@ class KeptRun:
         return run
 
     def hold(self) -> bool:
-        """Take the run over, until `clean` or this process's end. False: its process lives."""
+        """Lock the run until `let_go`, `clean` or the end of this process; return False if another process holds it."""
         for _ in range(LOOKS):
             try:
                 self._lock = FolderLock(self.running)
@@ -66,13 +66,13 @@ class KeptRun:
         return False
 
     def stop(self, patience: float) -> bool:
-        """Have its process end, as Ctrl-C there would, and take the run over.
+        """End the run's process as Ctrl-C would, and lock the run.
 
         Args:
-            patience: seconds to wait for that.
+            patience: Seconds to wait for the process to end.
 
         Returns:
-            False if it has not ended: it hangs, or is on another machine.
+            False if the process has not ended: it hangs, or is on another machine.
         """
         with contextlib.suppress(OSError, ValueError):
             machine, pid = self._holder.read_text(encoding="utf8").rsplit(" ", 1)
@@ -87,16 +87,16 @@ class KeptRun:
         return True
 
     def let_go(self) -> None:
-        """Leave the run to another process."""
+        """Release the lock, so that another process can continue the run."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     def parting(self, why: str) -> tuple[str, str]:
-        """Return the outcome and the message of a process that leaves the run as it is.
+        """Return the outcome and the message of a process that leaves the run unfinished.
 
         Args:
-            why: it leaves the run.
+            why: Reason for leaving the run.
         """
         if self._stopping.exists() or not self.there:
             return "stopped", f"Stopped by: selfsurf answer {self.folder} --stop"
@@ -104,30 +104,30 @@ class KeptRun:
 
     @property
     def there(self) -> bool:
-        """Has it not ended?"""
+        """Whether the run has not ended."""
         return (self.running / "run.json").exists()
 
     @property
     def settings(self) -> str:
-        """As JSON."""
+        """Settings of the run's command, as JSON."""
         return (self.running / "run.json").read_text(encoding="utf8")
 
     @property
     def question(self) -> dict[str, Any] | None:
-        """What it waits for: `step`, `time`, `kind`, `text`; None if for nobody."""
+        """The open question of the run (`step`, `time`, `kind`, `text`); None if it waits for nobody."""
         return question_of(Episode(self.folder))
 
     @property
     def has_browser(self) -> bool:
-        """Does its browser run?"""
+        """Whether the browser of the run is alive."""
         return has_browser(self.browser)
 
     def journal(self) -> Journal:
-        """Open its journal."""
+        """Open the run's journal of the current step."""
         return Journal(self.running / "journal.jsonl")
 
     def bring(self, question: Mapping[str, Any], text: str) -> bool:
-        """Leave the answer to a question. False: it has been answered."""
+        """Save the answer to a question. Return False if it has been answered already."""
         own = self.running / f"answer.{os.getpid()}"
         _write(own, json.dumps({"text": text}))
         try:
@@ -139,18 +139,18 @@ class KeptRun:
         return True
 
     def bring_instead(self, question: Mapping[str, Any], text: str) -> None:
-        """Leave the answer in place of one that nobody has taken: only for who holds the run."""
+        """Save the answer, replacing an unused one. Only the process that holds the run may call this."""
         own = self.running / f"answer.{os.getpid()}"
         _write(own, json.dumps({"text": text}))
         own.replace(self._answer(question))
 
     def brought(self, question: Mapping[str, Any]) -> str | None:
-        """Return the answer to a question, if there is one."""
+        """Return the saved answer to a question, or None."""
         path = self._answer(question)
         return str(json.loads(path.read_text(encoding="utf8"))["text"]) if path.exists() else None
 
     def clean(self) -> None:
-        """End the browser and take away what was kept."""
+        """Close the browser and delete the folder `running`."""
         end_browser(self.browser)
         self.let_go()
         shutil.rmtree(self.running, ignore_errors=True)
@@ -160,7 +160,7 @@ class KeptRun:
 
 
 def kept_runs(parent: Path) -> list[KeptRun]:
-    """Return the runs in a folder that have not ended, in order."""
+    """Return the unfinished runs in a folder, sorted by path."""
     return [KeptRun(path.parent.parent) for path in sorted(parent.glob("*/running/run.json"))]
 
 

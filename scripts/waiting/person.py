@@ -1,4 +1,4 @@
-"""Brings a person's answers to a run that waits: from its terminal, or from the files that `selfsurf answer` leaves."""
+"""A person's answers to a waiting run, from its terminal or from the files that `selfsurf answer` writes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from selfsurf.scripts.waiting.kept import KeptRun
 
 
 class Person:
-    """The one whom a run asks.
+    """The person who answers a run's questions.
 
     Args:
-        writer: of its episode.
-        view: stops while a terminal is typed into.
-        run: where answers are left, too; None: there is only the terminal.
-        console: where is said how to answer a run that is kept; None: nowhere, and then only the terminal of one that
-            is not is read.
+        writer: Writer of the run's episode.
+        view: View that pauses while the person types at the terminal.
+        run: The run whose saved answers are read as well; None to read only the terminal.
+        console: Console that shows how to answer a kept run; None to show nothing, and to read the terminal only if
+            `run` is None.
     """
 
     def __init__(self, writer: EpisodeWriter, view: View, run: KeptRun | None, console: Console | None) -> None:
@@ -36,11 +36,11 @@ class Person:
 
     @property
     def waited_for(self) -> bool:
-        """Does the run wait for an answer now?"""
+        """Whether the run is waiting for an answer."""
         return self._open is not None
 
     def asked(self, ask: Ask, question: dict[str, str]) -> None:
-        """Note a question on disk, and show it."""
+        """Record a question on disk, and show it."""
         self._writer.note_before("asked", **question)
         self._open = ask
         self._view.pause()
@@ -55,7 +55,7 @@ class Person:
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def look(self, player: Player) -> None:
-        """Bring the answer, if there is one by now."""
+        """Pass the answer to the player as soon as there is one."""
         if self._open is None:
             return
         text = self._run.brought(self._question) if self._run is not None else None
@@ -71,23 +71,23 @@ class Person:
         player.answer(ask, text)
 
     def leave(self) -> None:
-        """Ask nothing at the terminal any more."""
+        """Close the prompt at the terminal."""
         if self._prompt is not None:
             self._prompt.close()
             self._prompt = None
 
     def _line(self) -> str | None:
-        """Return the line that was typed, if it is there."""
+        """Return the line typed at the terminal, or None."""
         if self._prompt is None:
             return None
         try:
             return self._prompt.line()
-        except OSError:  # the terminal is gone; `selfsurf answer` is left, if anything
+        except OSError:  # the terminal is gone; only `selfsurf answer` remains
             self.leave()
             return None if self._run is not None else ""
 
     def _begin_anew(self, run: KeptRun, text: str) -> NoReturn:
-        """Go on as a new process does, which opens another browser: what this one holds of the old one is of no use."""
+        """Replace this process by one that opens a new browser, because the state of the old browser is lost."""
         run.bring(self._question, text)
         silent = ["--json"] if self._console is None else []
         os.execv(sys.executable, [sys.executable, "-m", "selfsurf.scripts.cli", "answer", str(run.folder), *silent])
@@ -96,11 +96,11 @@ class Person:
 def _has_terminal() -> bool:
     try:
         return sys.stdin is not None and sys.stdin.isatty()
-    except ValueError:  # it is closed
+    except ValueError:  # standard input is closed
         return False
 
 
 def with_hint(question: Mapping[str, Any]) -> str:
-    """Return a question on one line, with what its answer may be."""
+    """Return a question on one line, with the possible answers to a confirmation."""
     hint = HINT if question["kind"] == "confirmation" else ""
     return f"{printable(question['text'])}{hint}"

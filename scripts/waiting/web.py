@@ -1,4 +1,4 @@
-"""A page on this machine on which a person answers one question. Its address is a secret: only who has it gets in."""
+"""A local web page on which a person answers one question; its secret address is the only access control."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 from selfsurf.browser_env.safety.terminal import printable
 
 MOST = 10_000
-"""Bytes of an answer."""
+"""Maximum size of an answer in bytes."""
 
 PAGE = """<!doctype html><meta charset=utf-8><meta name=viewport content="width=device-width"><title>A question</title>
 <body style="font: 1.1em sans-serif; max-width: 40em; margin: 3em auto; padding: 0 1em"><p>{question}</p>{form}"""
@@ -32,12 +32,12 @@ SAFE = {
 
 
 def answer_on_page(question: Mapping[str, Any]) -> str:
-    """Print the address of a page with the question, and wait there for the answer."""
+    """Print the address of a page with the question, and wait until it is answered there."""
     path, answers = f"/{secrets.token_urlsafe(24)}", list[str]()
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 10
-        """Seconds for a request to arrive."""
+        """Seconds until a request that doesn't arrive completely is dropped."""
 
         def do_GET(self) -> None:
             if self._known():
@@ -67,7 +67,7 @@ def answer_on_page(question: Mapping[str, Any]) -> str:
             self.wfile.write(page.encode())
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing: the address is a secret."""
+            """Log nothing, because the address is a secret."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         print(f"Answer at http://127.0.0.1:{server.server_port}{path}", file=sys.stderr, flush=True)

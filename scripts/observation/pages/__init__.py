@@ -1,5 +1,5 @@
-"""Real pages to measure on: which they are, where they come from, how they are installed and served.
+"""Real pages for measurements: their list, sources, installation and serving.
 
-`table.PAGES` lists them; `serve.Pages` opens them on loopback addresses and stops everything at the end. Nothing here
-knows what is measured.
+`table.PAGES` lists them; `serve.Pages` serves them on loopback addresses and stops all servers at the end. The package
+is independent of the measurements.
 """

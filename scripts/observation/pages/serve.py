@@ -1,7 +1,7 @@
-"""Gives pages addresses on loopback: one server for all folders, and whatever applications the pages need.
+"""Loopback servers for the measured pages: one for all folders, and one for each application.
 
-Everything binds 127.0.0.1 on a free port and is stopped when `Pages` is left. The static server answers as
-`localhost`, too, which to a browser is another site: pages that need a frame of another origin ask for that.
+All servers bind a free port of 127.0.0.1 and are stopped when `Pages` is exited. The static server also answers as
+`localhost`, which browsers treat as another site, for pages that need a frame of another origin.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from selfsurf.scripts.machine.install import Unavailable
 from selfsurf.scripts.observation.pages.source import App, Source, Static
 
 START_SECONDS = 120
-"""How long an application may take until it answers."""
+"""Seconds until an application that doesn't respond is given up."""
 
 
 class Pages(ExitStack):
-    """Gives pages their addresses, starting what they need on first use.
+    """Context that serves pages, starting their servers on first use.
 
     Example:
         with Pages() as pages:
@@ -38,10 +38,10 @@ class Pages(ExitStack):
         self._unavailable: dict[str, str] = {}
 
     def base(self, source: Source) -> str:
-        """The address of a source, without a final slash.
+        """Return the address of a source, without a trailing slash.
 
         Raises:
-            Unavailable: it can't be installed or started here. The second time, without trying again.
+            Unavailable: The source can't be installed or started; another call doesn't try again.
         """
         if source.name in self._unavailable:
             raise Unavailable(self._unavailable[source.name])
@@ -85,7 +85,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nothing listens on."""
+    """Return a port of 127.0.0.1 on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Kinds of sources of pages: folders that are served as they are, and applications that run."""
+"""Sources of pages: static folders, and applications."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Literal
 from selfsurf.scripts.machine import install
 
 HTML = Path(__file__).parent / "html"
-"""Pages of ours that show what an npm package makes of a page."""
+"""Folder of this project's pages that demonstrate npm packages."""
 
 SITE = Path(__file__).parent / "apps" / "django_site.py"
 
 
 @dataclass(frozen=True)
 class Static:
-    """A folder of files.
+    """A static folder of pages.
 
     Args:
-        name: where it is mounted.
-        package: what it comes from, for people.
-        install: brings it here and returns the folder.
-        uses: what else its pages load from.
+        name: Path under which it is mounted.
+        package: Package of origin, for display.
+        install: Installs the package and returns the folder.
+        uses: Further sources that its pages load from.
     """
 
     name: str
@@ -36,15 +36,15 @@ class Static:
 
 @dataclass(frozen=True)
 class App:
-    """An application in a process of its own.
+    """An application that serves pages in a process of its own.
 
     Args:
-        name: folder and process.
-        package: what it comes from, for people.
-        install: brings it here and sets it up; returns the folder to run it in.
-        command: makes the command line from folder and port.
-        variables: gives further environment variables, once it is installed.
-        probe: path that answers with success when it is up.
+        name: Name of its folder and process.
+        package: Package of origin, for display.
+        install: Installs the application and sets it up; returns the working directory.
+        command: Returns the command line for a folder and a port.
+        variables: Returns further environment variables, after the installation.
+        probe: Path that responds with success when the application is up.
     """
 
     name: str
@@ -59,12 +59,12 @@ Source = Static | App
 
 
 def npm(name: str, package: str, folder: str = "") -> Static:
-    """A pinned npm package: its `node_modules`, or the `folder` in there that holds its pages."""
+    """Return a source for a pinned npm package: its `node_modules`, or the `folder` with its pages."""
     return Static(name, package, lambda: install.npm(name, [package]) / folder)
 
 
 def apt(name: str, packages: list[str], pattern: str) -> Static:
-    """Pages that a Debian package brings; `pattern` finds their folder."""
+    """Return a source for the pages of a Debian package; `pattern` matches their folder."""
 
     def unpacked() -> Path:
         root = install.apt(name, packages)
@@ -86,17 +86,17 @@ def app(
     variables: Mapping[str, str] | None = None,
     probe: str = "/",
 ) -> App:
-    """An application that comes in packages. What stands in braces in commands and variables, `table.toml` says.
+    """Return a source for an application from packages. `table.toml` explains the placeholders in braces.
 
     Args:
-        name: folder and process.
-        packages: the application's, and what it wants beside it.
-        setup: the commands that set it up, in its folder.
-        serve: the command that starts it on a port.
-        manager: what installs the packages.
-        script: for the commands.
-        variables: further environment variables.
-        probe: path that answers with success when it is up.
+        name: Name of its folder and process.
+        packages: The application's package, followed by further requirements.
+        setup: Commands that set it up, in its folder.
+        serve: Command that starts it on a port.
+        manager: Package manager.
+        script: Text for the placeholder `{script}` in commands.
+        variables: Further environment variables.
+        probe: Path that responds with success when the application is up.
     """
     key = hashlib.sha256("\n".join([*setup, script, SITE.read_text(encoding="utf8")]).encode()).hexdigest()
 
@@ -119,12 +119,12 @@ def app(
 
 
 def own(*uses: Static) -> Static:
-    """Our pages, and the packages that they load."""
+    """Return a source for this project's own pages and the packages that they load."""
     return Static("html", uses[0].package, lambda: HTML, uses)
 
 
 def hard() -> Static:
-    """The hand-made pages, which only a checkout has."""
+    """Return a source for the hand-made test pages, which only a checkout contains."""
     folder = Path(__file__).resolve().parents[3] / "tests" / "browser_env" / "pages"
 
     def found() -> Path:

@@ -1,4 +1,4 @@
-"""The pages of `table.toml`: name, kind, where each comes from and how it is served."""
+"""Pages of `table.toml`, with their names, kinds and sources."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from selfsurf.scripts.observation.pages.source import Source, Static, app, apt, 
 
 @dataclass(frozen=True)
 class Page:
-    """A page to measure on."""
+    """A page to measure."""
 
     name: str
     kind: str
-    """Such as documentation, editor, shop; `--kind` picks by it."""
+    """Category such as documentation, editor or shop; the option `--kind` filters by it."""
     source: Source
     path: str
-    """Below the source's address, with its slash."""
+    """Path below the source's address, with a leading slash."""
 
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf8"))
@@ -43,10 +43,10 @@ PAGES = tuple(_page(name, kind, *where.split()) for kind, of in _TABLE["pages"].
 
 
 def choose(names: Sequence[str], kind: str | None) -> list[Page]:
-    """The pages of these names, or all, that are of this kind, or any.
+    """Return the pages with the given names (all if none) and of the given kind (any if None).
 
     Raises:
-        ValueError: there is no such name or kind, or nothing is left.
+        ValueError: A name or the kind is unknown, or no page is left.
     """
     known = [page.name for page in PAGES]
     kinds = sorted({page.kind for page in PAGES})
@@ -62,6 +62,6 @@ def choose(names: Sequence[str], kind: str | None) -> list[Page]:
 
 
 def listed(page: Page) -> dict[str, str]:
-    """What `--list` shows of a page."""
+    """Return a page's entry in `--list`."""
     served = "folder" if isinstance(page.source, Static) else "application"
     return {"name": page.name, "kind": page.kind, "package": page.source.package, "served": served}

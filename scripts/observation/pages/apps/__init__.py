@@ -1,1 +1,1 @@
-"""Applications that pages come from. The modules in here run in the applications' own virtual environments."""
+"""Applications that serve measured pages. These modules run in the applications' own virtual environments."""

@@ -1,7 +1,7 @@
-"""A Django site for measuring: settings, addresses and data of a shop, a forum or a content management system.
+"""A Django site for measurements: settings, URLs and data of a shop, a forum or a content management system.
 
-Run by the site's own Python: `python django_site.py KIND setup` makes the database, `... KIND serve PORT` serves it.
-Every request counts as the administrator's, so that one address is enough to see a page behind a login.
+The site's own Python runs it: `python django_site.py KIND setup` creates the database, `... KIND serve PORT` serves it.
+Every request is authenticated as the administrator, so that pages behind a login need no login.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CONTEXT = [
 
 
 def as_administrator(get_response: Any) -> Any:
-    """Middleware: nobody needs to log in."""
+    """Middleware that authenticates every request as the administrator."""
     from django.contrib.auth import get_user_model
 
     def middleware(request: Any) -> Any:
@@ -46,7 +46,7 @@ def as_administrator(get_response: Any) -> Any:
 
 
 def settings() -> dict[str, Any]:
-    """The settings of this kind of site."""
+    """Return the settings of this kind of site."""
     values: dict[str, Any] = {
         "DEBUG": True,
         "ST_SITE_URL": "http://127.0.0.1/",
@@ -116,7 +116,7 @@ def _wagtail(values: dict[str, Any]) -> None:
 
 
 def addresses() -> list[Any]:
-    """The URL patterns of this kind of site."""
+    """Return the URL patterns of this kind of site."""
     from django.apps import apps
     from django.contrib import admin
     from django.urls import include, path
@@ -139,7 +139,7 @@ def addresses() -> list[Any]:
 
 
 def fill() -> None:
-    """Make the administrator and something to look at."""
+    """Create the administrator and sample data."""
     from django.contrib.auth import get_user_model
 
     user = get_user_model().objects.create_superuser("admin", "admin@example.org", "admin")
@@ -196,10 +196,10 @@ def _fill_pages(_: Any) -> None:
 
 
 def main() -> None:
-    """Set the site up, or serve it."""
+    """Set up or serve the site."""
     from django.conf import settings as configured
 
-    # The forum and Wagtail import the module by its name, too.
+    # The forum and Wagtail also import this module by its name.
     sys.modules.setdefault("django_site", sys.modules["__main__"])
     configured.configure(**settings())
     import django
