@@ -156,7 +156,7 @@ class Redactor:
         self.learn(typed)
 
     def arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call as redacted for a log, with every entered value masked."""
+        """Return the arguments of a call in a form that a log may contain: every entered value is masked."""
         self.learn_arguments(arguments)
         return self._in_lines(self._arguments(arguments))
 
