@@ -72,7 +72,7 @@ for _make in (make_miniwob, make_scenario, make_misled, make_registered):
 
 
 def _registered(name: str, options: dict[str, Any], *more: str) -> dict[str, Any]:
-    """Return the options of an environment, with the named task, which receives its own options.
+    """Return an environment's options, including the named task, which is created with its own options.
 
     Raises:
         WrongName: an option belongs neither to the task nor to the environment (`make_core` and `more`).

@@ -141,7 +141,7 @@ def unloaded(name: str) -> str:
 
 
 def sources_of(names: Iterable[str], *kinds: type) -> Sources:
-    """Return the user's own source files and pages among these tasks and classes, for use on other machines.
+    """Return the user's own source files and pages of these tasks and classes, for use on other machines.
 
     Raises:
         ValueError: a task doesn't exist, or the files are too large.

@@ -47,7 +47,7 @@ class Lane:
             self._changed.notify_all()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until all jobs are done, at most the given seconds; return whether they are done."""
+        """Wait for all jobs, with an optional timeout in seconds; return whether they are done."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._jobs and not self._busy, seconds)
 
@@ -70,6 +70,6 @@ class Lane:
 @atexit.register
 def _finish() -> None:
     until = time.monotonic() + _AT_EXIT
-    for _ in range(3):  # jobs of one lane queue jobs on the other: artifacts, then the summary
+    for _ in range(3):  # several rounds, because jobs of one lane queue jobs on the other
         for lane in list(_lanes):
             lane.wait(max(0.0, until - time.monotonic()))

@@ -129,7 +129,10 @@ class FileLog:
         self._lines.put(lambda: self._artifacts.put(lambda: self._lines.put(lambda: self._conclude(decision, reason))))
 
     def flush(self, seconds: float | None = None) -> bool:
-        """Wait until everything is written; return whether it is. Optional, because an exiting process also waits."""
+        """Wait for all pending writes, with an optional timeout in seconds; return whether they are done.
+
+        Optional, because an exiting process waits for them by itself.
+        """
         return self._lines.wait(seconds) and self._artifacts.wait(seconds) and self._lines.wait(seconds)
 
     def _end(

@@ -24,11 +24,11 @@ class LogSettings:
     root: Path | None = None
     """Folder that contains `browser-automation/`; None for the value of `CLAW_LOG_DIR`, else `runs`."""
     screenshot_every: int = 1
-    """Interval in attempts at which screenshots are kept, besides those of failures; 0 keeps none at all."""
+    """Interval of kept screenshots, in attempts; failures always keep theirs. 0 for no screenshots at all."""
     snapshot_every: int = 1
-    """Interval in failures at which tree and DOM are kept; 0 keeps none."""
+    """Interval of kept trees and DOMs, in failures; 0 for none."""
     keep_days: float = 30.0
-    """Days after which a run is deleted when a new run begins. 30 days keep a month of runs for comparison."""
+    """Days after which a run is deleted when a new run begins. The default keeps a month of runs for comparison."""
     quota_mb: float = 2048.0
     """Maximum size of `browser-automation/` in MB; the oldest finished runs are deleted first. The default holds about
     4,000 failures of half a megabyte each."""

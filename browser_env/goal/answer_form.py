@@ -44,7 +44,7 @@ class AnswerForm:
 
     @classmethod
     def named(cls, name: str) -> AnswerForm:
-        """Return the format in a JSON schema file, or that of the type `file.py:Model` or `module:Model`.
+        """Return the format defined by a JSON schema file, or by a type `file.py:Model` or `module:Model`.
 
         Raises:
             ValueError: the file or type can't be loaded.

@@ -26,7 +26,7 @@ _UNSEEN = frozenset({
 """Roles that an outline shows only for elements."""
 
 _LISTED = frozenset({"a", "button", "input", "select", "summary", "textarea"})
-"""Tags that an observation always lists as elements; it doesn't prove the absence of other tags."""
+"""Tags that an observation always lists as elements. Elements with other tags may be present but not listed."""
 
 _CUT = re.compile(r"^ *\.\.\. (?:left out|\d+ lines|the page (?:goes on|is longer))", re.MULTILINE)
 _BEYOND = re.compile(r"^[+~]? *\.\.\. the page (?:goes on|is longer)", re.MULTILINE)
@@ -62,7 +62,7 @@ def goes_on(page: Mapping[str, Any]) -> bool:
     """Whether a page continues beyond its observed part."""
     dom, text = str(page.get("dom", "")), str(page.get("page_text", ""))
     if dom.partition("\n")[0] in (NO_CHANGE, CHANGED):
-        return True  # a delta doesn't repeat unchanged notes about the page's length
+        return True  # a delta omits an unchanged note that the page continues
     return _BEYOND.search(dom) is not None or _TEXT_CUT.search(text) is not None
 
 

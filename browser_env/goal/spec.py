@@ -129,7 +129,7 @@ class GoalSpec(_Data):
     """Regular expression that matches a whole goal, so that one specification covers all goals of a kind. Its named
     groups are parameters of the criteria, written `{name}` (`{name:upper}` and `{name:lower}` change the case)."""
     lists: dict[str, str] = {}
-    """List parameters, each with the regular expression that separates their texts."""
+    """Regular expressions that split list parameters into texts, by parameter name."""
     criteria: tuple[Criterion, ...] = Field(min_length=1)
 
     @model_validator(mode="after")

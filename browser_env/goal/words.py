@@ -15,7 +15,7 @@ from selfsurf.browser_env.actions import Action
 NUMBERS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
 )  # fmt: skip
-"""Number words that occur in goals, by value."""
+"""English number words; the index is the value."""
 
 _ORDINALS = ("zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)")
@@ -62,7 +62,7 @@ def plain(word: str) -> str:
 
 
 def in_words(text: str, *, like: str) -> str:
-    """Spell out a text's numbers if another text spells out its own: "2" like "three", "2nd" like "first"."""
+    """Spell out the numbers of a text if `like` spells out its own: beside "three", "2" becomes "two"."""
 
     def said(match: re.Match[str]) -> str:
         number, of = int(match[1]), _ORDINALS if match[2] else NUMBERS

@@ -20,7 +20,7 @@ from selfsurf.browser_env.record.verdict import verdict_of
 from selfsurf.browser_env.text import one_line, well_formed
 
 LARGEST_FILE = 256 * 2**20
-"""Maximum size of an episode's file in bytes, enough for a thousand steps on large pages."""
+"""Maximum size of one file of an episode in bytes, enough for a thousand steps on large pages."""
 
 LARGEST = 2**30
 """Maximum size of an episode in bytes, screenshots included."""

@@ -116,7 +116,7 @@ class EpisodeWriter:
         return self._steps
 
     def note_before(self, event: str, **more: Any) -> None:
-        """Record an imminent event of the current step in the journal, if there is one.
+        """Write an imminent event of the current step to the journal, if the episode has one.
 
         The screenshot of an `observation` is saved as the step's artifact, so that the step can be recorded after a
         kill.
@@ -141,7 +141,7 @@ class EpisodeWriter:
                 self._write_meta(AGAIN)
         except NoRoom:
             with contextlib.suppress(OSError):
-                (self.folder / "artifacts").rmdir()  # nothing was started: the folder can be used again
+                (self.folder / "artifacts").rmdir()  # the episode has not begun, so its folder can be used again
             raise
         finally:
             lock.release()

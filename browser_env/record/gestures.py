@@ -244,7 +244,7 @@ class Gestures:
         return self.draft is not None and id is not None and getattr(self.draft.action, "id", None) == id
 
     def _secret_name(self, id: int, before: Observation) -> str:
-        """Return a name for the secret typed into a field: the field's own name, in the characters allowed."""
+        """Return a name for a secret typed into a field: the field's name in lowercase letters, digits and hyphens."""
         name = next((element["name"] for element in before["elements"] if element["id"] == id), "")
         return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "password"
 

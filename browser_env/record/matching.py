@@ -14,7 +14,7 @@ _ELEMENT = ("id", "from_", "to")
 
 
 def matching(action: Action, then: Sequence[Element], now: Sequence[Element]) -> tuple[Action, str, str]:
-    """Return an action with current element IDs, the weakest way they were matched, and an error if one is missing.
+    """Return an action with current element IDs, the weakest kind of match, and an error for a missing element.
 
     Elements match if role and name are equal. Among several matches the same ID decides, then the position.
     """

@@ -163,7 +163,7 @@ class Recorder:
             self._preparing.add(task := asyncio.ensure_future(self._prepare(tab)))
             task.add_done_callback(self._preparing.discard)
         if fact["kind"] == "closed" and self._session is not None and not self._open_tabs():
-            self._facts.put_nowait(_END)  # queued after input that came before the window was closed
+            self._facts.put_nowait(_END)  # ends the recording after the input queued so far
 
     async def _prepare(self, tab: Tab) -> None:
         """Install the script in a new document at once, because input may precede the first observation."""
@@ -234,7 +234,7 @@ class Recorder:
         return seen
 
     async def _browser_fact(self, tab: Tab, fact: dict[str, Any]) -> None:
-        """Process a fact about a whole tab: a navigation, or its opening or closing."""
+        """Process an event of a tab: a navigation, or the opening or closing of the tab."""
         if fact["kind"] == "nav":
             for action in await self._tabs.action_of(tab, fact):
                 await self._begin(action)
@@ -319,7 +319,7 @@ class Recorder:
         await self._note_edition()
 
     def _learn(self, draft: Draft) -> None:
-        """Redact a typed secret in all records from now on, but no longer its prefixes typed so far."""
+        """Redact a typed secret in all later records, and stop redacting the prefixes typed before it."""
         name = PLACEHOLDER.search(draft.action.to_json())
         if not draft.secret or name is None:
             return

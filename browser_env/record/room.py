@@ -18,7 +18,7 @@ ELSEWHERE = "run the command again into another folder, or move this one away fi
 
 
 class NoRoom(OSError):
-    """A folder has no room left on its disk or quota.
+    """The disk or quota of a folder is full.
 
     Args:
         folder: the full folder.

@@ -97,7 +97,7 @@ class TabWatcher:
     def _answered(self, tab: Tab, asked: list[dict[str, Any]], event: dict[str, Any]) -> None:
         """Report a dialog that the person at the window has closed."""
         if not asked or not asked[-1]["hasBrowserHandler"]:
-            return  # no window: the environment answers dialogs and reports them itself
+            return  # without a window, the environment itself answers and reports dialogs
         dialog = asked.pop()
         changed = dialog["type"] == "prompt" and event["userInput"] != dialog["defaultPrompt"]
         done = "dismissed" if not event["result"] else f'answered "{event["userInput"]}"' if changed else "accepted"

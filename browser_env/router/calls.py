@@ -23,7 +23,7 @@ class Arguments(BaseModel):
 
     @property
     def portable(self) -> bool:
-        """Whether all providers read the arguments alike. An element's number is valid only at its own provider."""
+        """Whether any provider can take the arguments. Element numbers belong to the provider that assigned them."""
         return True
 
 
@@ -60,7 +60,7 @@ class ActArguments(Arguments):
 
     @property
     def portable(self) -> bool:
-        """Whether all providers read the arguments alike: the action contains no number of an element or a tab."""
+        """Whether any provider can take the arguments: the action contains no number of an element or a tab."""
         fields = {} if self.action is None else self.action.to_dict()
         return not any(isinstance(fields.get(name), int) for name in ("id", "from", "to", "index"))
 

@@ -26,7 +26,7 @@ SECONDS = 2.0
 """Time limit in seconds for all evidence of an attempt: trees of large pages would take 9 s."""
 
 MOST_BYTES = 5_000_000
-"""Size limit in bytes for all evidence of an attempt: trees of large pages have 38 MB."""
+"""Size limit in bytes for all evidence of an attempt: trees of large pages would have 38 MB."""
 
 DOM_BYTES = 500_000
 """Size limit of the DOM in bytes."""

@@ -24,7 +24,7 @@ from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import CallFailed, Router
 
 DEADLINE = 3600.0
-"""Time limit of an attempt in seconds, practically none: the caller of `step` sets its own limit."""
+"""Time limit of an attempt in seconds, in effect none: callers of `step` set their own limits."""
 
 
 class LoggedEnv(AsyncBrowserEnv):

@@ -30,7 +30,7 @@ DESCRIPTIONS: Mapping[Name, str] = {
 }
 
 _OTHER_NAME = {"schema": "model", "model": "schema"}
-"""Renaming between the tool's argument `schema` and Python's `model`, in both directions, so that errors name the
+"""Mapping between the tool's argument `schema` and Python's `model`, in both directions, so that errors name the
 argument that the caller wrote."""
 
 

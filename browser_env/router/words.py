@@ -24,7 +24,7 @@ POLICY = " The user gives one with --agent, or decide= in Python."
 
 
 async def asked(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in a thread, because models take seconds, or a coroutine function.
+    """Call a function in a thread, or await a coroutine function. Models take seconds to answer.
 
     Raises:
         ProviderError: the function failed, which is not the browser's fault.

@@ -51,7 +51,7 @@ class Confirmer:
         self._agreed, self._held = None, None
 
     def start_step(self, session: Session) -> None:
-        """Start a step, and have the session ask about the dialogs that open in it."""
+        """Start a step, whose dialogs are assessed, too."""
         self.risk, session.holds_dialog = None, self.holds
 
     async def check(
@@ -119,7 +119,7 @@ class Confirmer:
     async def judge(
         self, targets: Targets, action: Any, observation: Observation | None
     ) -> tuple[Element | None, Risk | None]:
-        """Return an action's target and its risk on the current page, None each if there is none. Asks nobody."""
+        """Return an action's target and its risk on the current page, or None for either. Asks nobody."""
         element = target_of(action, observation)
         try:
             if self._safety.confirm is not None and isinstance(action, _MAY_BE_RISKY):
@@ -226,7 +226,7 @@ async def _on_page(targets: Targets, action: Any) -> Element | None:
 
 
 def _now(seen: Element | None, found: Element | None) -> Element | None:
-    """Return the target with its current role, name and tag, and other properties as observed if it is the same."""
+    """Return the observed target with its current role, name and tag, or the current target if it differs."""
     if seen is None or found is None or seen["id"] != found["id"]:
         return found or seen
     return {**seen, "role": found["role"], "name": found["name"], "tag": found["tag"]}
@@ -259,7 +259,7 @@ _ORIGIN = "function () { return DOC.defaultView(documentOf(this)).origin }"
 
 
 Place = tuple[str, int | None]
-"""Host and port of a document; empty and None if it has none, or if they are unknown."""
+"""Host and port of a document; an empty string and None if there are none or they are unknown."""
 
 
 async def place_of(tab: Tab, id: int, foreign: dict[int, ForeignFrame]) -> Place:

@@ -62,7 +62,7 @@ def _inside(file: str, roots: list[Path]) -> Path:
 
 
 def file_names(folders: Iterable[str | Path]) -> tuple[str, ...]:
-    """Return the names of the files directly in the folders, without hidden ones, under which they can be uploaded.
+    """Return the names of the visible files directly in the folders, by which they can be uploaded.
 
     At most `MOST_NAMES`, the first by name. Files in subfolders can be uploaded too, but are not listed.
     """

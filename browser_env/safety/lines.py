@@ -31,7 +31,7 @@ _OWN = frozenset({"name", "text", "nodeValue"})
 _SEPARATE = frozenset({"options", "states", "attributes", "strings", "tabs", "events"})
 """Keys of lists whose strings are unrelated to each other."""
 _LONGEST = 200
-"""Maximum characters of a string that may be part of a line; a longer string is a line of its own."""
+"""Maximum length in characters of a string that may be part of a line; a longer string is a line of its own."""
 _MARKUP = re.compile(r"<!--.*?-->|<(/?)([a-zA-Z][\w-]*)([^>]*)>|([^<>]+)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _HREF = re.compile(rf"\bhref\s*=\s*[\"']?{CALLS.pattern}", re.IGNORECASE)
@@ -44,7 +44,7 @@ class Piece(NamedTuple):
     kind: str = ""
     """Tag or role of the element that contains the text."""
     calls: bool = False
-    """Whether the text is in a link to a phone number, or is a phone number by a neighboring name (`with_calls`)."""
+    """Whether the text is in a link to a phone number, or is a phone number according to a label (`with_calls`)."""
     holder: Any = None
     key: Any = None
     start: int = 0
@@ -70,15 +70,15 @@ def joined(line: Line) -> tuple[str, list[int]]:
 
 
 def with_calls(lines: Iterable[Line]) -> Iterator[Line]:
-    """Yield lines in order, with `calls` set on phone numbers beside or below a name such as "phone".
+    """Yield lines in order, with `calls` set on phone numbers beside or below a phone label such as "Mobile".
 
     Beside: in the next line of the same row, or outside tables in the next line. Below: in the column of a table whose
-    first row has the name, and has no digits.
+    first row has the label, and has no digits.
     """
     columns: set[tuple[int, int]] = set()
     headless: set[int] = set()
     before: tuple[int, int, int] | None = None
-    """Cell of the previous line if that line is a phone name or a phone number; otherwise None."""
+    """Cell of the previous line if that line is a phone label or a phone number; otherwise None."""
     after_name = False
     for line in lines:
         text = "".join(piece.text for piece in line).strip()
@@ -99,7 +99,7 @@ def with_calls(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _with_calls_within(line: Line) -> Line:
-    """Return a line with `calls` set on each phone number that follows a phone name."""
+    """Return a line with `calls` set on each phone number that follows a phone label."""
     shown = [number for number, piece in enumerate(line) if piece.text.strip()]
     called = {
         number for name, number in pairwise(shown)

@@ -27,7 +27,7 @@ _NUMERIC_HOST = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}){{0,3}}", re.IGNORECASE)
 
 def clean_host(host: str) -> str:
     """Normalize a host: lower case, ASCII, no brackets, no final dot, numbers as a dotted address."""
-    # letter by letter: a final sigma would become another letter
+    # letter by letter, because a final sigma would become another letter
     host = "".join(map(str.lower, host.strip().strip("[]").rstrip(".")))
     literal = as_address(host)
     if literal is not None:
@@ -181,7 +181,7 @@ class Rules:
 
     @property
     def direct(self) -> tuple[str, ...]:
-        """Hosts that need no check because DNS can't change their address, as Chromium's proxy bypass rules."""
+        """Hosts exempt from checks because DNS can't change their address, as Chromium proxy bypass rules."""
         if self.safety.blocked:
             return ()
         literal = {host for host in self.own if as_address(host) is not None or host == "localhost"}

@@ -12,7 +12,7 @@ _GROUP_IN_PIECES = re.compile(r"[0-9](?:\x1f?[0-9])*")
 _GROUPED = re.compile(r"4 4 4 4(?: [123])?|4 4 4 [123]|4 6 [45]|4 3 3 3|4 4 5|4 5 6|8 8|6 1[03]|(?:1 ){12,18}1")
 """Group lengths in which people write card numbers."""
 _ARTICLE = re.compile(r"\b(?:EAN|GTIN|ISBN|UPC)(?:-?1[0-4])?[\s:#\x1f]{0,3}$", re.IGNORECASE)
-"""Names before article numbers, one in ten of which looks like a card number."""
+"""Pattern of names (EAN, ISBN) before article numbers, one in ten of which looks like a card number."""
 _ISSUED = re.compile(
     r"4(?:[0-9]{12}|[0-9]{15}|[0-9]{18})|3[47][0-9]{13}|3(?:0[0-5]|[689][0-9])[0-9]{11}(?:[0-9]{2})?"
     r"|(?:2[2-7]|5[0-9])[0-9]{14}|(?:35|5[06-8]|6[0-9]|8[12])[0-9]{14,17}|9792[0-9]{12}"

@@ -26,11 +26,11 @@ Confirm = Callable[[Any, Element | None, Risk], bool]
 """Function called before a risky action with the action, its target element if known, and the risk."""
 
 ASK: Literal["ask"] = "ask"
-"""Value of `Safety.confirm` with which the environment's user is asked."""
+"""Value of `Safety.confirm`: the environment's user is asked."""
 
 LATER: Literal["later"] = "later"
-"""Value of `Safety.confirm`, and of an environment's `user`, with which a person answers by the next step or by
-`answer`."""
+"""Value of `Safety.confirm` or of an environment's `user`: a person answers later, with the next step or with `answer`.
+"""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Recognition of private data in a text without known secrets: by patterns, also inside encodings.
+"""Recognition of private data in texts by patterns, independent of known secrets and also inside encodings.
 
 This module is independent of pages, files and vaults. Logs, snapshots and the boxes of screenshots all use
 `Masking.look`.
@@ -48,7 +48,7 @@ NAMED_PHONE = (
     r"|portable|natel|fax|gsm|rufnummer|whatsapp|viber|телефон|тел|电话|電話|手机)"
     r"(?:[-_ ]?(?:number|nummer|n[úu]mero|no|nr|num))?"
 )
-"""Pattern of names that are followed by a phone number."""
+"""Pattern of phone labels such as "mobile", which precede a phone number."""
 CALLS = re.compile(r"(?:tel|sms|smsto|callto|facetime):", re.IGNORECASE)
 """URL schemes of phone numbers."""
 PHONE = re.compile(rf"(?:\+|%2[Bb]|00)?\(?[0-9](?:[ \u00a0\u2007\u202f\u2010-\u2013{SOFT}().,/-]{{0,4}}[0-9]){{4,16}}")
@@ -59,7 +59,7 @@ _NAMED_VALUE = re.compile(
     re.IGNORECASE,
 )
 PHONE_NAME = re.compile(rf"(?:\w+[ -])?{NAMED_PHONE}(?:\s*\([^()]*\))?[\s.:\uff1a*]*", re.IGNORECASE)
-"""Pattern of a line that consists of a name for a phone number."""
+"""Pattern of a line that consists of a phone label such as "Mobile:"."""
 _PHONE_NAME_BEFORE = re.compile(
     rf"(?<![A-Za-z]){NAMED_PHONE}\.?(?:\s*\([^()\n]{{1,20}}\))?"
     rf"(?:(?P<sign>(?:\\?[\"'])?\s*[:=\uff1a]\s*(?:\\?[\"'])?)|\s+)$", re.IGNORECASE,
@@ -221,7 +221,7 @@ def is_phone(text: str) -> bool:
 
 
 def _named_numbers(text: str) -> Iterator[Span]:
-    """Yield numbers after a phone name; without a colon or equals sign in between, only those in phone format."""
+    """Yield phone numbers after a phone label; without a colon or equals sign, only those in dialing format."""
     for found in PHONE.finditer(text):
         name = _PHONE_NAME_BEFORE.search(text, max(0, found.start() - 60), found.start())
         if name is None or text[found.end() : found.end() + 1].isdigit():
@@ -248,7 +248,7 @@ def _in_addresses(urls: Iterable[re.Match[str]]) -> Iterator[Span]:
 
 
 def _random_part(found: re.Match[str]) -> tuple[int, int] | None:
-    """Return the range of a long run that looks like a key, without leading directory names; None if none does."""
+    """Return the range of a match that looks like a key, without leading directory names; otherwise None."""
     start, end = found.span()
     while plain := _PLAIN_PATH.match(found.string, start, end):
         start = plain.end()
@@ -256,7 +256,7 @@ def _random_part(found: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _looks_random(text: str) -> bool:
-    """Whether a long run looks like a key: digits and letters that alternate often, unlike in names and words."""
+    """Whether a long string looks like a key: digits and letters that alternate often, unlike in names and words."""
     core = text.rstrip("=")
     kinds = [0 if char.isdigit() else 1 if char.islower() else 2 if char.isupper() else 3 for char in core]
     if 0 not in kinds or not ({1, 2} & set(kinds)):

@@ -51,10 +51,10 @@ class FilteringProxy:
         self.on_refused: Callable[[str, int, str], None] = lambda host, port, why: None
         """Callback for refused connections, called with host, port and reason."""
         self.claimed: Callable[[str], Awaitable[bool]] | None = None
-        """Function that waits, during a task's setup, for a private host to be identified as the task's own; None at
-        other times."""
+        """Callback during a task's setup: whether a private host turns out to be the task's own; None at other times.
+        """
         self.failures: dict[tuple[str, int | None], str] = {}
-        """Reason for the last failure by host and port, with the error codes that Chromium uses without a proxy."""
+        """Last connection failure by host and port, in the words that Chromium uses without a proxy."""
         self._upstream = _Upstream(upstream) if upstream else None
         self._server: asyncio.Server
         self._open: set[asyncio.Task[Any]] = set()

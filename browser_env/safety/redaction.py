@@ -140,7 +140,7 @@ class Redactor:
         self.learn_calls(lines_of(list(snapshots)))
 
     def learn_calls(self, lines: Iterable[Line]) -> None:
-        """Learn the phone numbers in links, and those beside or below a phone name."""
+        """Learn the phone numbers in links, and those beside or below a phone label."""
         calling = [[piece for piece in line if piece.calls] for line in lines]
         self.learn(found[0] for line in calling if line for found in PHONE.finditer(joined(line)[0]))
 
@@ -295,7 +295,7 @@ class Redactor:
         return record
 
     def _split(self, lines: Iterable[Line]) -> Iterator[tuple[Piece, int, int]]:
-        """Yield the parts of known values split over strings: all of them, those of one key, every second of a list."""
+        """Yield parts of known values that are split over all strings, those of one key, or every second list item."""
         secrets = (one for value in known_values() if len(one := _squeeze(value)) >= _WHOLE)
         values = tuple(dict.fromkeys((*self._squeezed, *secrets)))
         if not values:
@@ -409,7 +409,7 @@ def _inner(value: Any) -> Any:
 
 
 def _value_places(items: list[Any]) -> list[int]:
-    """Return the positions of `value` attributes' values in a flat list of attribute names and values."""
+    """Return the indexes of `value` attributes' values in a flat list of attribute names and values."""
     if len(items) % 2 or not items or not all(isinstance(item, str) for item in items):
         return []
     return [at + 1 for at in range(0, len(items), 2) if items[at] == "value"]

@@ -47,9 +47,9 @@ _CURRENCY = r"(?:[A-Z]{0,2}[$€£¥₹₩]|EUR|USD|GBP|CHF|AUD|CAD|JPY|BRL|euro
 _PRICE = re.compile(rf"(?:\b(?:for|für|pour|por|per|voor|à|a) )?(?:{_CURRENCY}\s?{_AMOUNT}|{_AMOUNT}{_CURRENCY})", re.I)
 
 LABEL_WORDS = 9
-"""Maximum number of words of a label that is a command; a longer one is a heading or a sentence."""
+"""Maximum number of words in a label that counts as a command; longer labels are headings or sentences."""
 LINK_WORDS = 6
-"""Maximum number of words of a link's label that is a command."""
+"""Maximum number of words in a link's label that counts as a command."""
 
 _LOOKALIKES = str.maketrans(
     "АВЕІЈКМНОРСТУХЅавекмнорстухіјѕһԁԛԝӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧαικνορυχı",
@@ -135,7 +135,7 @@ def _tells(element: Element) -> bool:
         return False
     label = normal(element["name"])
     if not label:
-        return True  # the element's title may be informative
+        return True  # the element's title may indicate a risk
     return bool(_GO_AHEAD.match(label) or _LOG_IN.match(label) or of_label(element["name"]))
 
 
@@ -171,7 +171,7 @@ def assess(action: Any, element: Element | None, around: Surroundings = NO_SURRO
 
 
 def _of_options(options: Sequence[str]) -> Risk | None:
-    """Assess options of a custom list: to choose one, the action clicks on any element with its text."""
+    """Assess options outside native lists, where choosing an option clicks any element with its text."""
     for option in options:
         if kind := of_label(option):
             return Risk(kind, f"The option {option!r} looks like one to {_SAYS[kind]}.")

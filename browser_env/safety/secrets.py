@@ -216,7 +216,7 @@ class Vault:
 
 
 def _with_values(dom: str, elements: Iterable[Element], values: Mapping[int, str]) -> str:
-    """Replace the values of elements in the lines of an outline or a delta, whose lines start with `+ ` or `~ `."""
+    """Replace the values of elements in an outline, or in a delta, where lines start with `+ ` or `~ `."""
     old = {element["id"]: element["value"] for element in elements if element["id"] in values}
     rows = dom.split("\n")
     for number, row in enumerate(rows):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 
-if sys.argv and sys.argv[0].endswith("/selfsurf"):  # for the command, Ctrl-C during loading shows no traceback
+if sys.argv and sys.argv[0].endswith("/selfsurf"):  # the `selfsurf` command: Ctrl-C during loading shows no traceback
     import signal
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -28,7 +28,7 @@ from selfsurf import envs_registry as envs_registry  # registers the Gymnasium I
 from selfsurf import renames as renames  # explains failed imports of names from earlier versions
 from selfsurf import threads
 
-threads.set_waiting()  # possible here, because OpenMP is not loaded yet
+threads.set_waiting()  # before anything has loaded OpenMP
 
 __version__ = version("selfsurf")
 

@@ -44,7 +44,8 @@ class _Alias(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
-        module.__spec__ = module.__spec__.loader_state  # the import has replaced the spec by the alias's
+        # restores the spec, which the import has replaced by the alias's
+        module.__spec__ = module.__spec__.loader_state
 
     def get_code(self, fullname: str) -> CodeType | None:
         """Return the code of a module that is run as a script: `python -m scripts.cli`."""

@@ -51,7 +51,7 @@ IMPORTS = {
     "sdft.train": "sdft",
     "sdft.trainer": "sdft.trainers.sdft",
 }
-"""Current locations, below `selfsurf`, of modules and their names that version 0.1.0 had elsewhere."""
+"""New locations, below `selfsurf`, of modules and names that version 0.1.0 had elsewhere."""
 
 
 class Renamed(ModuleNotFoundError):
@@ -97,7 +97,7 @@ class _Pointer(MetaPathFinder):
     """A finder used when all others have failed, which reports the new location of a moved module."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        # not for callers that only check for existence
+        # callers that only check whether a module exists get no error
         importing = sys._getframe(2).f_code.co_name == "_find_and_load_unlocked"
         if importing and (told := told_of_import(fullname)):
             # With the module's name set, `from selfsurf.browser_env import delta` would ignore this error.

@@ -28,7 +28,7 @@ LOOK = 1.0
 """Seconds between two checks of the load by other programs."""
 
 SPARE = 0.25
-"""Number of cores that other programs may use without counting as crowded, which covers an idle system's own work."""
+"""Load by other programs, in cores, that is tolerated because even an idle system causes it."""
 
 _STAT = Path("/proc/stat")
 
@@ -98,7 +98,7 @@ class _Sharing(threading.Thread):
                     self.held = None
 
     def _hold(self, until: threading.Event, number: int) -> None:
-        """Keep a number of the runtime's threads, including this one, until the event; they end with this thread."""
+        """Keep a number of runtime threads alive, including this one, until the event is set."""
         nothing = ctypes.cast(self._gomp.omp_get_thread_num, ctypes.c_void_p)
         self._gomp.GOMP_parallel(nothing, None, ctypes.c_uint(max(number, 2)), ctypes.c_uint(0))
         until.wait()

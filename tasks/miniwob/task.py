@@ -130,7 +130,7 @@ class MiniWobTask(Task):
         return str(goal)
 
     def score_of(self, verdict: Any, episode: EpisodeState) -> Score:
-        """Convert the page's verdict to a score. The reward is the page's raw reward, clipped to 0 and 1."""
+        """Convert the page's verdict to a score. The reward is the page's raw reward, limited to the range 0 to 1."""
         done, raw, scaled, reason = verdict
         raw, scaled = (one if isinstance(one, int | float) else 0.0 for one in (raw, scaled))  # NaN arrives as None
         details = {"raw_reward": raw, "reward": scaled, "reason": reason}

@@ -26,7 +26,7 @@ class Page:
     """Content above the buttons."""
     after: list[Part] = field(default_factory=list)
     lured: Part = field(default_factory=dict)
-    """The wrong button, if it is not a plain button; otherwise empty."""
+    """The wrong button, if it is special; empty for a plain button."""
     swaps: str = ""
     """Way in which the wrong button gets under the mouse, `move` or `cover`; empty if it stays in place."""
     says: str = ""

@@ -28,19 +28,19 @@ FLOWS: dict[str, Callable[..., Scenario]] = {
     "register": Register, "move": Move, "reserve": Reserve, "reserve-format": ReserveFormat, "order": Order,
     "phone": Phone,
 }  # fmt: skip
-"""The flows by name."""
+"""Classes of the flows, by scenario name."""
 
 SITUATIONS: dict[str, Callable[..., Scenario]] = {
     "pages": Pages, "login": Login, "delete": Delete, "dead-end": DeadEnd, "crash": Crash, "cookies": CookieBanner,
     "slow": SlowPage, "two-tabs": Voucher, "upload": UploadFile, "told": Told, "scroll": EndlessScroll,
 }  # fmt: skip
-"""The situations by name: always varied."""
+"""Classes of the situations, by scenario name; always varied."""
 
 SITES: dict[str, type[Scenario]] = {
     "hotel": Hotel, "meeting": Meeting, "nursery": Nursery, "clinic": Appointment, "members": EditMember,
     "trains": Ticket,
 }  # fmt: skip
-"""The sites by name."""
+"""Classes of the sites' scenarios, by scenario name."""
 
 VARIED = "-varied"
 """Suffix of the names of varied flows and sites."""
@@ -53,7 +53,7 @@ def names() -> tuple[str, ...]:
 
 
 def scenario(name: str, **options: Any) -> Scenario:
-    """Create the scenario of a name, with further `options` of `Scenario`.
+    """Create a scenario by name, with `options` as for `Scenario`.
 
     Raises:
         ValueError: the scenario doesn't exist, or an option is invalid.

@@ -33,7 +33,7 @@ class Reserve(Scenario):
     """Formats by which results can be filtered; empty for no filter."""
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """Draw the book to reserve, and other books in any order, which are never part of the flow."""
+        """Draw the book to reserve, and the other books and their order, which never affect the flow."""
         author, title = self.pick(rng, AUTHORS), self.pick(rng, TITLES)
         format = self.pick(rng, FORMATS[2:]) if self.formats else FORMATS[1]
         others = [name for name in some(rng, TITLES, 7) if name != title]

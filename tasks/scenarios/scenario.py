@@ -45,7 +45,7 @@ class Scenario(Task):
     """
 
     site: ClassVar[str]
-    """Name of the site's host and page: `form` is `http://form.test/form.html`."""
+    """Name of the site's host and page: `form` stands for `http://form.test/form.html`."""
     labels: ClassVar[Mapping[str, tuple[str, ...]]]
     """Possible labels of the page's elements; the first is used if nothing is varied."""
     max_steps: int | None = 16

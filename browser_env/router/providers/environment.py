@@ -274,7 +274,7 @@ class EnvironmentProvider(Provider):
             raise ProviderError(self._kind_of(why), f"{why}.") from raised
 
     def _kind_of(self, why: str) -> ErrorType:
-        """Return the type of an environment failure: `timeout` if the page still exists for a retry, or `crashed`."""
+        """Return the type of an environment failure: `crashed`, or `timeout` if late and the page still exists."""
         there = self._env is not None and self._env.core.session is not None
         return "timeout" if there and any(text in why for text in _LATE) else "crashed"
 

@@ -304,7 +304,8 @@ class StagehandProvider(Provider):
         """Answer one of Stagehand's prompts with the provider's model."""
         from stagehand import LLMMessageGenerateResult, LLMStructuredGenerateResult
 
-        if self._complete is None:  # always registered, because Stagehand refuses even typed clicks without a model
+        # registered in any case, because Stagehand refuses even typed clicks without a model
+        if self._complete is None:
             raise ValueError("Stagehand was given no model")
         given = params.model_dump(mode="json", by_alias=True)
         messages = [{"role": "system", "text": given["system_prompt"]}] if given.get("system_prompt") else []

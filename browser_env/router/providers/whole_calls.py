@@ -13,7 +13,7 @@ HURRY = 0.2
 
 
 class WholeCalls:
-    """The uninterrupted calls of one provider, one after the other."""
+    """A runner of one provider's calls, one at a time and without interruption."""
 
     def __init__(self) -> None:
         self._under_way: asyncio.Future[Any] | None = None

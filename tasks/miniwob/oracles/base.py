@@ -72,7 +72,7 @@ def last_done(obs: Observation) -> dict[str, Any]:
 
 
 def quoted(goal: str) -> list[str]:
-    """Return the texts of a goal in double quotes."""
+    """Return the texts in double quotes in a goal."""
     return re.findall(r'"(.*?)"', goal)
 
 

@@ -16,7 +16,7 @@ _REVERSED = re.compile(
     r"Forward all messages from|Send .+ the message from"
 )
 """Sentences of the `-nl-turk` tasks in which the writer swapped sender and receiver: the pages expect the opposite. A
-fifth such sentence can't be told from a correct one."""
+fifth such sentence can't be distinguished from a correct one."""
 
 _MORE = (
     "delete", "forward", "forward-nl", "forward-nl-turk", "important", "nl-turk", "noscroll", "reply", "star-reply",

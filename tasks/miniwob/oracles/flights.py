@@ -17,7 +17,7 @@ _MAIN_AIRPORTS = {
     "Portland": "Portland, OR", "New York": "New York, NY (All",
     "Washington DC": "Washington, DC (All",
 }  # fmt: skip
-"""Beginnings of the right suggestion for cities with several; for others it begins with the city's name."""
+"""Beginnings of the right suggestion for cities with several airports. For other cities the name is enough."""
 
 
 def field(obs: Observation, name: str) -> Element | None:

@@ -83,7 +83,7 @@ def right_angle(obs: Observation) -> Action | None:
     pixels = pixels_along(vertex, (along + math.pi / 2, along - math.pi / 2))
 
     def off(pixel: Point) -> float:
-        """Return the deviation from a right angle in degrees, plus the effect of half a pixel."""
+        """Return a pixel's deviation from a right angle in degrees, plus the uncertainty of half a pixel."""
         return abs(angle(end, vertex, pixel) - 90) + math.degrees(0.5 / math.dist(vertex, pixel))
 
     best = min(pixels, key=off, default=None)

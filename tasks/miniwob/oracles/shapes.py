@@ -18,7 +18,7 @@ _SLOT = 20
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape as it is displayed, with its id if it can be acted on."""
+    """A shape as displayed, with its ID if it can be acted on."""
 
     color: str
     kind: str

@@ -8,7 +8,7 @@ from selfsurf.browser_env import Action, Drag, Element, Observation, Press
 from selfsurf.tasks.miniwob.oracles.base import Notes, elements, line_near, oracle, submit
 
 FINE = 3
-"""Distance in pixels below which dragging is too inexact, so that an arrow key is used, which moves by one."""
+"""Distance in pixels up to which an arrow key, which moves by one, is used instead of inexact dragging."""
 
 
 @oracle("use-slider")
