@@ -17,7 +17,7 @@ _NOTES = (".log", ".txt", ".out", ".err")
 
 
 def something_else(folder: Path) -> str:
-    """Return the name of an existing file in a folder, except hidden files and notes; empty if there is none."""
+    """Return the name of a file already in a folder, ignoring hidden files and notes; empty if there is none."""
     others = (path.name for path in folder.iterdir() if not path.name.startswith(".") and path.suffix not in _NOTES)
     return min(others, default="")
 

@@ -127,7 +127,7 @@ class Confirmer:
             if not might_be_risky(action, element):
                 return element, None
             element = element or await _on_page(targets, action)
-        except ScriptError:  # the page may provoke the error
+        except ScriptError:  # the page may cause this error deliberately
             return None, Risk("unknown", "What it acts on could not be read from the page.")
         if not might_be_risky(action, element):
             return element, None
@@ -250,7 +250,7 @@ async def _surroundings_of(tab: Tab, element: Element | None, foreign: dict[int,
         found = await _ask(tab, id, foreign, read_script("surroundings")) or {}
         return Surroundings(**{**found, **{name: tuple(found.get(name, ())) for name in ("fields", "filled")}})
     except ScriptError:
-        return None  # the page may provoke the error
+        return None  # the page may cause this error deliberately
     except Exception:
         return NO_SURROUNDINGS  # the element was removed or the page hangs, which the action itself will report
 

@@ -130,7 +130,7 @@ async def _in_frame(
     if page and (found := await asyncio.to_thread(_private_parts, page["lines"], page["values"])):
         more = await call("function (found) { return boxesOf(found) }", found)
         shown = None if more is None else [*shown, *more]
-    if shown is None:  # the page may provoke this: a secret may be anywhere
+    if shown is None:  # the page may cause this deliberately: a secret may be anywhere
         return [(*offset, _ANYWHERE, _ANYWHERE)]
     return [(x + offset[0], y + offset[1], width, height) for x, y, width, height in shown]
 

@@ -84,7 +84,7 @@ class Safety:
 
     @property
     def guards_network(self) -> bool:
-        """Whether there are any rules on connections."""
+        """Whether any rule restricts connections."""
         return bool(self.allowed or self.blocked or not self.allow_private)
 
 

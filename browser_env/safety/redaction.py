@@ -360,7 +360,7 @@ def _fields_in(text: str) -> Iterator[tuple[re.Pattern[str], int]]:
 
 
 def _field_values(node: Any) -> Iterator[str]:
-    """Yield the values of text fields in a snapshot. Values of buttons, boxes and options come from the page."""
+    """Yield the values of text fields in a snapshot, but not those of buttons, boxes and options."""
     if isinstance(node, str):
         for pattern, group in _fields_in(node):
             for found in pattern.finditer(node):

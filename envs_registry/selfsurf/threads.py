@@ -98,7 +98,7 @@ class _Sharing(threading.Thread):
                     self.held = None
 
     def _hold(self, until: threading.Event, number: int) -> None:
-        """Keep a number of runtime threads alive, including this one, until the event is set."""
+        """Keep a number of runtime threads alive, including this one, until the event `until` is set."""
         nothing = ctypes.cast(self._gomp.omp_get_thread_num, ctypes.c_void_p)
         self._gomp.GOMP_parallel(nothing, None, ctypes.c_uint(max(number, 2)), ctypes.c_uint(0))
         until.wait()

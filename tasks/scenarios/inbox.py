@@ -26,7 +26,7 @@ ORDERS = (
 class Delete(Scenario):
     """A task to delete a message and confirm the deletion. `Safety(confirm=...)` asks about both actions.
 
-    No other message may be deleted; `details["done"]` lists all deleted ones.
+    Nothing else may be deleted; `details["done"]` lists everything that was done with messages.
     """
 
     site = "inbox"

@@ -327,7 +327,7 @@ class StagehandProvider(Provider):
         )
 
     async def _asked(self, messages: Sequence[Any], schema: Any) -> str:
-        """Ask the model and keep its error, which Stagehand would report as nothing found."""
+        """Ask the model and keep its error, which Stagehand would report only as an element not found."""
         assert self._complete is not None
         self._asking = asking = asyncio.ensure_future(asked(self._complete, messages, schema))
         try:

@@ -12,7 +12,7 @@ ICONS = {
     "disk": "Save", "seek-start": "Prev", "stop": "Stop", "play": "Play", "seek-end": "Next", "zoomin": "Zoom In",
     "zoomout": "Zoom Out",
 }  # fmt: skip
-"""Names of a media player's icons."""
+"""Item names of a media player's icons, by icon."""
 
 
 @oracle("click-collapsible-2", "click-collapsible-2-nodelay")
