@@ -1,4 +1,4 @@
-"""The Gymnasium ids. Importing it registers them; `gym.make("selfsurf:Browser-v0")` does both in one line."""
+"""Registration of the Gymnasium IDs on import. `gym.make("selfsurf:Browser-v0")` imports this package by itself."""
 
 from __future__ import annotations
 
@@ -27,55 +27,55 @@ __all__ = [
 
 
 def make_miniwob(name: str, **options: Any) -> browser_env.BrowserEnv:
-    """Make the environment of a MiniWoB++ task; `options` as for `browser_env.env.make_core`."""
+    """Create the environment of a MiniWoB++ task, with `options` as for `browser_env.env.make_core`."""
     return browser_env.BrowserEnv(**_options(MiniWobTask(name, **_task_options(options)), options))
 
 
 def make_scenario(name: str, **options: Any) -> browser_env.BrowserEnv:
-    """Make the environment of a scenario; `options` as for `browser_env.env.make_core`."""
+    """Create the environment of a scenario, with `options` as for `browser_env.env.make_core`."""
     return browser_env.BrowserEnv(**_options(scenario(name, **_changes(options)), options))
 
 
 def make_scenario_vector(name: str, num_envs: int = 1, **options: Any) -> browser_env.VectorBrowserEnv:
-    """Make the native vector environment of a scenario."""
+    """Create the native vector environment of a scenario."""
     return browser_env.VectorBrowserEnv(num_envs, **_options(scenario(name, **_changes(options)), options))
 
 
 def make_misled(name: str, **options: Any) -> browser_env.BrowserEnv:
-    """Make the environment of a misleading page; `options` as for `browser_env.env.make_core`."""
+    """Create the environment of a misleading page, with `options` as for `browser_env.env.make_core`."""
     return browser_env.BrowserEnv(**_options(Misled(name), options))
 
 
 def make_misled_vector(name: str, num_envs: int = 1, **options: Any) -> browser_env.VectorBrowserEnv:
-    """Make the native vector environment of a misleading page."""
+    """Create the native vector environment of a misleading page."""
     return browser_env.VectorBrowserEnv(num_envs, **_options(Misled(name), options))
 
 
 def make_miniwob_vector(name: str, num_envs: int = 1, **options: Any) -> browser_env.VectorBrowserEnv:
-    """Make the native vector environment of a MiniWoB++ task."""
+    """Create the native vector environment of a MiniWoB++ task."""
     return browser_env.VectorBrowserEnv(num_envs, **_options(MiniWobTask(name, **_task_options(options)), options))
 
 
 def make_registered(task_name: str, **options: Any) -> browser_env.BrowserEnv:
-    """Make the environment of a task that `register` has an id for; `options` of the task and of the environment."""
+    """Create the environment of a task registered by `register`, with options of the task and the environment."""
     return browser_env.BrowserEnv(**_registered(task_name, options, "render_mode", "seeds"))
 
 
 def make_registered_vector(task_name: str, num_envs: int = 1, **options: Any) -> browser_env.VectorBrowserEnv:
-    """Make the native vector environment of a task that `register` has an id for."""
+    """Create the native vector environment of a task registered by `register`."""
     vector = ("render_mode", "seeds", "max_episode_steps", "autoreset_mode")
     return browser_env.VectorBrowserEnv(num_envs, **_registered(task_name, options, *vector))
 
 
 for _make in (make_miniwob, make_scenario, make_misled, make_registered):
-    vars(_make)["metadata"] = browser_env.BrowserEnv.metadata  # where Gymnasium looks it up
+    vars(_make)["metadata"] = browser_env.BrowserEnv.metadata  # Gymnasium looks the metadata up on the function
 
 
 def _registered(name: str, options: dict[str, Any], *more: str) -> dict[str, Any]:
-    """Return an environment's options, among them a named task that is made with its own.
+    """Return an environment's options, including the named task, which is created with its own options.
 
     Raises:
-        WrongName: neither the task nor the environment, whose options are those of `make_core` and `more`, has one.
+        WrongName: an option belongs neither to the task nor to the environment (`make_core` and `more`).
     """
     own = arguments_for(name)
     check_names(short_name(name), options, dict.fromkeys([*own, *more, *signature(make_core).parameters]))
@@ -83,17 +83,17 @@ def _registered(name: str, options: dict[str, Any], *more: str) -> dict[str, Any
 
 
 def _task_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Remove the task's own options from `options` and return them."""
+    """Remove the options of a MiniWoB++ task from `options` and return them."""
     return {key: options.pop(key) for key in ("data_mode", "time_limit", "ends") if key in options}
 
 
 def _changes(options: dict[str, Any]) -> dict[str, Any]:
-    """The same of a scenario's."""
+    """Remove the options of a scenario from `options` and return them."""
     return {key: options.pop(key) for key in ("change", "version", "ends") if key in options}
 
 
 def _options(task: browser_env.Task, options: dict[str, Any]) -> dict[str, Any]:
-    """Add the id's task to the environment's options, which may name no other."""
+    """Add the ID's task to the environment's options, which must not contain another task."""
     if "task" in options:
         raise ValueError(f"The id is that of {task.id} already: leave out task=, or make {OPEN} with it.")
     return {"task": task, **options}
@@ -103,18 +103,18 @@ browser_env.task.name_tasks_by(task_of)
 
 
 def register(id: str, task: str | type[browser_env.Task], **options: Any) -> None:
-    """Register a Gymnasium id for a task of your own.
+    """Register a Gymnasium ID for a task of your own.
 
-    `gymnasium.make` and `make_vec` (natively) take the id, with options of the task and of the environment. So do
-    commands, as `module:Shop/Order-v0` with the module that registers it.
+    `gymnasium.make` and (natively) `make_vec` accept the ID, with options of the task and of the environment. Commands
+    accept it as `module:Shop/Order-v0` with the module that registers it.
 
     Args:
-        id: with a namespace and a version, such as `Shop/Order-v0`.
-        task: its class, or `file.py:Class` or `module:Class`.
-        options: of the task, for every environment of this id.
+        id: ID with a namespace and a version, such as `Shop/Order-v0`.
+        task: class of the task, or its name as `file.py:Class` or `module:Class`.
+        options: options of the task, for every environment with this ID.
 
     Raises:
-        ValueError: the id is none, or that of another task; or the task can't be made.
+        ValueError: the ID is invalid or belongs to another task, or the task can't be created.
     """
     name = name_of(task, **options)
     limit = (task(**options) if isinstance(task, type) else task_of(name)).max_steps

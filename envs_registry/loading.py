@@ -1,12 +1,12 @@
-"""Tasks by name: one way to say which task is meant, and one function that makes it, for every command and worker.
+"""Tasks by name: one syntax for all tasks, and one function that creates them, for every command and worker.
 
-    MiniWoB/click-test-v0, click-test         an id of this package, and its short name
-    Browser-v0?start_url=...&goal=...         an open-ended task, written as in a URL
-    Shop/Order-v0, shopenv:Shop/Order-v0      an id registered with Gymnasium, in a module that is imported first
+    MiniWoB/click-test-v0, click-test         an ID of this package, and its short name
+    Browser-v0?start_url=...&goal=...         an open-ended task, encoded as in a URL
+    Shop/Order-v0, shopenv:Shop/Order-v0      an ID registered with Gymnasium, in a module that is imported first
     shop.py:Order, shop:Order                 a class in a file or in a module
-    shop.py:Order?price=3                     any of them, with options of the task: JSON, or text if it is none
+    shop.py:Order?price=3                     any of these with options of the task, as JSON or else text
 
-`name_of` makes a name that means the same in every folder; suites (`envs_registry.suites.task_names`) stand for many.
+`name_of` returns a name that is valid in every folder; a suite (`envs_registry.suites.task_names`) names many tasks.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from selfsurf.browser_env.classes import Sources, class_name, classes_beside, fi
 from selfsurf.tasks.miniwob import MiniWobTask
 
 OPEN = "Browser-v0"
-"""The id of the open-ended environment."""
+"""Gymnasium ID of the open-ended environment."""
 
 
 def task_of(name: str | Task | type[Task], folder: str = "", **options: Any) -> Task:
-    """Make a Task, e.g. for `AsyncBrowserEnv(task=...)`.
+    """Create a task, for example for `AsyncBrowserEnv(task=...)`.
 
     Args:
-        name: which one (see above); a class, or a task, which is made anew.
+        name: a name (see above), a class, or a task, which is created anew.
         folder: base of a relative file; the current folder by default.
-        options: of the task, besides those in the name.
+        options: options of the task, besides those in the name.
 
     Raises:
-        ValueError: there is no such task, it doesn't take these options, or its pages are missing.
+        ValueError: the task doesn't exist, doesn't accept these options, or its pages are missing.
     """
     full = name_of(name, folder, **options)
     if full.partition("?")[0] == OPEN:
@@ -65,7 +65,7 @@ def task_of(name: str | Task | type[Task], folder: str = "", **options: Any) -> 
 
 
 def _with_pages(task: Task, name: str) -> Task:
-    """Return a task whose pages are there."""
+    """Return the task after checking that the folders with its pages exist."""
     for origin, folder in task.sites.items():
         if not Path(folder).is_dir():
             raise ValueError(f"{short_name(name)} serves {origin} from {folder}, which is not a folder.")
@@ -73,19 +73,18 @@ def _with_pages(task: Task, name: str) -> Task:
 
 
 def name_of(task: str | Task | type[Task], folder: str = "", **options: Any) -> str:
-    """Return the name by which a task is found from any folder of this machine: files by their absolute paths.
+    """Return the name by which a task is found from any folder of this machine, with absolute paths of files.
 
     Args:
-        task: a name, which need not be that of a task, a class, or a task: it is named by its class and the arguments
-            that it was made with.
+        task: a name, which need not belong to a task, a class, or a task, which is named by its class and arguments.
         folder: base of a relative file; the current folder by default.
-        options: of the task, besides those in the name.
+        options: options of the task, besides those in the name.
 
     Raises:
-        ValueError: the class is not at the top of a file, or arguments are no plain data.
+        ValueError: the class is not at the top level of a file, or arguments are not plain data.
     """
     if isinstance(task, str):
-        if is_open(task):  # whose goal is a text, whatever it looks like
+        if is_open(task):  # its goal is text, whatever it looks like
             return f"{task}&{urlencode(options)}" if options else task
         where, given = _split(task)
         if _names_class(where) and _is_file(where):
@@ -105,24 +104,24 @@ def name_of(task: str | Task | type[Task], folder: str = "", **options: Any) -> 
 
 
 def arguments_of(task: Task) -> dict[str, Any]:
-    """Return the arguments that a task was made with, by name."""
+    """Return the arguments with which a task was created, by name."""
     positional, named = task.made_with
     bound = inspect.signature(type(task).__init__).bind(task, *positional, **named).arguments
     return dict(list(bound.items())[1:])
 
 
 def arguments_for(name: str) -> list[str]:
-    """Return the names of the arguments that the class of a named task takes."""
+    """Return the names of the arguments of a named task's class."""
     taken = inspect.signature(load_class(_split(name)[0], wanted=_is_task)).parameters.values()
     return [one.name for one in taken if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
 
 
 def recorded_name(meta: Mapping[str, Any], url: str = "") -> str:
-    """Return the name of the task of an episode on disk, whatever folder it was played from.
+    """Return the name of a recorded episode's task, valid in any folder.
 
     Args:
-        meta: its `episode.json`.
-        url: where it began, if that file does not say.
+        meta: content of `episode.json`.
+        url: start address of the episode, used if `meta` doesn't contain it.
     """
     env_id, name = str(meta["env_id"]), meta.get("task")
     if env_id == OPEN:
@@ -133,19 +132,19 @@ def recorded_name(meta: Mapping[str, Any], url: str = "") -> str:
 
 
 def unloaded(name: str) -> str:
-    """Return the file or module that making a task would import, and so run; empty if there is none, or it is loaded.
+    """Return the file or module that creating a task would import, and so run; empty if none or already loaded.
 
-    What an episode names may be anything: it is imported only for who has named it (`--trust`), or has imported it.
+    An episode may name any task. Its code is imported only if the user has named the task (`--trust`) or imported it.
     """
     where = "" if is_open(name) else _split(name)[0].rpartition(":")[0]
     return "" if not where or is_loaded(where) else where
 
 
 def sources_of(names: Iterable[str], *kinds: type) -> Sources:
-    """Return the source and the pages of the user's own among these tasks and classes, for other machines.
+    """Return the user's own source files and pages of these tasks and classes, for use on other machines.
 
     Raises:
-        ValueError: there is no such task, or they are too large.
+        ValueError: a task doesn't exist, or the files are too large.
     """
     names = list(names)
     tasks = [task_of(name) for name in names]
@@ -155,7 +154,7 @@ def sources_of(names: Iterable[str], *kinds: type) -> Sources:
 
 
 def is_open(name: str) -> bool:
-    """Is a task open-ended, given only by its start page and goal, without a verdict?"""
+    """Whether a task is open-ended: given only by its start page and goal, without a verdict."""
     return name.startswith(f"{OPEN}?")
 
 
@@ -165,7 +164,7 @@ def open_id(start_url: str, goal: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """Return a task's name without the folder of its file, to show."""
+    """Return a task's name without the folder of its file, for display."""
     where, mark, options = name.partition("?")
     return f"{where.rpartition('/')[2]}{mark}{options}" if _is_file(where) else name
 
@@ -201,7 +200,7 @@ def _joined(where: str, options: Mapping[str, Any]) -> str:
 
 
 def _whole(where: str) -> str:
-    """Return the id of a task of this package that is named without namespace and version; all else as it is."""
+    """Return the full ID of a task of this package that is given by its short name; other names unchanged."""
     if set("/:") & set(where) or where in gym.registry:
         return where
     ours = (spec for spec in gym.registry.values() if str(spec.entry_point).startswith("selfsurf."))
@@ -213,7 +212,7 @@ def _is_file(name: str) -> bool:
 
 
 def _names_class(where: str) -> bool:
-    """Is it `module:Class` or `file.py:Class`, rather than an id, with or without a module?"""
+    """Whether a name is `module:Class` or `file.py:Class`, rather than an ID with or without a module."""
     module, _, kind = where.rpartition(":")
     return bool(module) and kind.isidentifier()
 
@@ -228,7 +227,7 @@ def _made(name: str, kind: Any, options: dict[str, Any], written: Mapping[str, s
     right = checked(f"The task {name}", (kind,), options, written)
     try:
         task: Task = kind(**right)
-        task.made_with = (), options  # by which it is named: plain data
+        task.made_with = (), options  # plain data, by which the task is named
         return task
     except ValueError:
         raise
@@ -237,7 +236,7 @@ def _made(name: str, kind: Any, options: dict[str, Any], written: Mapping[str, s
 
 
 def _registered(name: str, spec: Any, options: dict[str, Any]) -> Task:
-    """The task of an environment that is registered, with its step limit and viewport."""
+    """Return the task of a registered environment, with the environment's step limit and viewport."""
     try:
         env = gym.make(spec, disable_env_checker=True, **options).unwrapped
     except Exception as error:
@@ -245,7 +244,7 @@ def _registered(name: str, spec: Any, options: dict[str, Any]) -> Task:
     if not isinstance(env, BrowserEnv):
         env.close()
         raise ValueError(f"{name} is registered, but it is no environment with a browser (browser_env.BrowserEnv).")
-    task = copy.deepcopy(env.task)  # its maker may give one to all environments
+    task = copy.deepcopy(env.task)  # the entry point may give the same task to all environments
     task.max_steps = spec.max_episode_steps or task.max_steps
     task.viewport = env.core.viewport
     return task
@@ -259,13 +258,13 @@ def _import(module: str) -> None:
 
 
 def _meant(name: str, env_id: str) -> str:
-    """Say what an unknown name may have been meant to be."""
+    """Return a hint on what an unknown name may have meant."""
     if name.partition("#")[0].endswith((".toml", ".py")):
         return "; of a suite, `envs_registry.task_names` gives the tasks, and a class in a file is named file.py:Class."
     near = get_close_matches(env_id, gym.registry, 1, 0.7)
     if not near and "/" not in env_id:
         ours_last = sorted(gym.registry.values(), key=lambda spec: str(spec.entry_point).startswith("selfsurf."))
-        ids = {spec.name: spec.id for spec in ours_last}  # other packages register names of MiniWoB++ too
+        ids = {spec.name: spec.id for spec in ours_last}  # other packages register MiniWoB++ names, too
         near = [ids[each] for each in get_close_matches(env_id.partition("-v")[0], ids, 1, 0.7)]
     if near:
         return f"; did you mean {near[0]}?"

@@ -1,4 +1,4 @@
-"""What is to be done and how it is scored: task sets, their oracles, and nothing about browsers or models."""
+"""Task sets with their goals, scores and oracles, independent of browsers and models."""
 
 from selfsurf.bare import alias
 

@@ -1,4 +1,4 @@
-"""A goal of a user's own as a task: judged live by its specification."""
+"""A task for a user-defined goal, judged during the episode by the goal's specification."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from selfsurf.browser_env.observe.outlines import Outlines
 
 
 class GoalTask(Task):
-    """Reach what a specification says, from its start page.
+    """A task to reach the goal of a specification from its start page.
 
-    An episode ends when all criteria are met that were not met at the start, or when the agent says that it is done.
-    Where a question for a model is left, or the pages don't show what a criterion needs, it ends as `stopped`, for
-    `selfsurf judge`.
+    An episode ends when all criteria are met that were not all met at the start, or when the agent claims to be done.
+    If a question for a model remains, or the pages don't show what a criterion needs, the episode ends as `stopped`,
+    for `selfsurf judge`.
 
     Args:
         spec: a specification, or its TOML file.
-        goal: instead of the specification's, where that has a pattern.
-        start_url: instead of the specification's.
+        goal: overrides the specification's goal; only for a specification with a pattern.
+        start_url: overrides the specification's start page.
 
     Raises:
-        SpecError: it can't be one, or it has neither goal nor start page; a ValueError.
+        SpecError: the specification is invalid, or has no goal or no start page; a ValueError.
     """
 
     def __init__(self, spec: GoalSpec | str | Path, *, goal: str = "", start_url: str = "") -> None:
@@ -55,14 +55,14 @@ class GoalTask(Task):
         return await super().setup(page, rng)  # type: ignore[arg-type]
 
     def go_on(self, evidence: Evidence) -> None:
-        """Take over an episode that another process has begun, in the place of `setup`."""
+        """Continue an episode that another process started, instead of `setup`."""
         self._evidence = evidence
         if evidence.moments:
             start = Evidence(evidence.goal, final=evidence.moments[0].seen)
             self._met_before = self._checker.judge(start).says == "solved"
 
     def score_seen(self, before: Observation, after: Observation, episode: EpisodeState) -> Score:
-        """Check the criteria on what has been seen so far."""
+        """Check the criteria on everything observed so far."""
         evidence = self._evidence
         if self._seen is None:
             self._outlines = Outlines()
@@ -74,7 +74,8 @@ class GoalTask(Task):
             self._met_before = self._checker.judge(evidence).says == "solved"
         actions = [] if episode.last_action is None else [episode.last_action.to_dict()]
         failed = after["last_error"]
-        kept = actions if episode.finished or not failed else []  # an end is one, whatever the page's trouble
+        # a final action counts even if the page reports an error
+        kept = actions if episode.finished or not failed else []
         evidence.moments.append(Moment(before, kept, failed, episode.requests))
         evidence.final = after
         judgement = self._checker.judge(evidence)

@@ -1,1 +1,1 @@
-"""What was tried with a browser, and what came of it: the log that explains a run afterwards."""
+"""Attempt logs: every browser call of a run with its outcome, for diagnosis afterwards."""

@@ -1,4 +1,4 @@
-"""An attempt: one call of one provider, as the router makes it and the log keeps it."""
+"""Data types and interface of the attempt log. An attempt is one call of one provider by the router."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ ErrorType = Literal[
     "timeout", "crashed", "not_found", "blocked", "refused", "invalid_arguments", "navigation", "unavailable",
     "no_effect", "model", "cancelled", "unknown",
 ]  # fmt: skip
-"""Kinds of failures: what retries and regressions are counted by. `cancelled` is nobody's failure: the caller gave the
-call up before it ended, or a person is to decide first."""
+"""Kinds of failures, by which retries and regressions are counted. `cancelled` is not a provider's fault: the caller
+aborted the call, or a person has to confirm it first."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong, in the form that is logged and told to a model."""
+    """The failure of an attempt, as logged and as reported to a model."""
 
     type: ErrorType
     message: str
@@ -25,63 +25,65 @@ class Failure:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One call of one provider."""
+    """One call of one provider by the router."""
 
     trace_id: str
-    """Of the request: one task, one episode."""
+    """ID of the request: one task, one episode."""
     step_id: str
-    """Of the step: one call of the router, with all its attempts."""
+    """ID of the step: one call of the router, with all its attempts."""
     attempt_id: str
     action: str
-    """`navigate`, `act`, `extract`, `observe` or `screenshot`."""
+    """Name of the action: `navigate`, `act`, `extract`, `observe` or `screenshot`."""
     provider: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """As they were passed; the log keeps their hash and a redacted form."""
+    """Arguments as passed by the caller; the log keeps their hash and a redacted form."""
     retry_used: bool = False
     stagehand_disabled: bool = False
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is kept of the page at the end of an attempt. Parts that could not be had in time are None."""
+    """The page as recorded at the end of an attempt. Parts that couldn't be recorded in time are None."""
 
     url: str = ""
     screenshot: bytes | None = None
-    """PNG, secrets already painted over."""
+    """Screenshot as PNG, with secrets already painted over."""
     tree: Any = None
-    """The accessibility tree; on failure only."""
+    """Accessibility tree; recorded only on failure."""
     dom: Any = None
-    """The DOM around the nodes concerned; on failure only."""
+    """DOM around the relevant nodes; recorded only on failure."""
     cut: tuple[str, ...] = ()
-    """Which parts were cut or left out, and why, a sentence each."""
+    """Parts that were truncated or left out, each with the reason in a sentence."""
     status: int | None = None
-    """HTTP status of the page that the attempt has led to, where it is an error."""
+    """HTTP status of the page that the attempt led to, if it is an error; otherwise None."""
     values: tuple[str, ...] = ()
-    """What the fields of the page hold: masked wherever it turns up, and not written itself; on failure only."""
+    """Values of the page's form fields, recorded only on failure: masked wherever they occur in the log, never written.
+    """
 
 
 class AttemptLog(Protocol):
-    """Where a router tells what it does. Every call returns at once: writing never holds a step up."""
+    """Log interface to which the router reports its attempts. Calls return at once: writing never delays a step."""
 
     def started(self, attempt: Attempt) -> None:
-        """An attempt begins."""
+        """Record the start of an attempt."""
 
     def succeeded(self, attempt: Attempt, duration_ms: float, evidence: Evidence | None = None) -> None:
-        """It returned a result."""
+        """Record an attempt that returned a result."""
 
     def failed(self, attempt: Attempt, duration_ms: float, failure: Failure, evidence: Evidence | None = None) -> None:
-        """It returned an error, or was `cancelled`."""
+        """Record an attempt that returned an error or was `cancelled`."""
 
     def fell_back(self, attempt: Attempt, to: str, reason: str) -> None:
-        """Another provider is asked instead."""
+        """Record that the router falls back to another provider."""
 
     def disabled(self, attempt: Attempt, reason: str) -> None:
-        """The attempt's provider is not asked again in this request."""
+        """Record that the attempt's provider is disabled for the rest of the request."""
 
     def close(self, decision: str, reason: str = "") -> None:
-        """The request is over: write the summary.
+        """End the request's log and write its summary.
 
         Args:
-            decision: what came of it, in the words of `browser_env.outcome`; `done` where only the agent says so.
-            reason: why, where the attempts don't say.
+            decision: result of the request, as defined in `browser_env.outcome`; `done` if only the agent reports
+                success.
+            reason: explanation of the result, if the attempts don't contain it.
         """

@@ -1,4 +1,4 @@
-"""Writes lines and files of a log so that a killed process or a full disk costs at most what was being written."""
+"""Crash-safe writing of log lines and files: a killed process or a full disk costs at most the write in progress."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from selfsurf.browser_env.record.room import append_whole
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line in one write. If only a part of it fits, that part is taken back.
+    """Append a line in one write, which is undone if only a part of the line fits.
 
-    A last line that a kill has cut off is taken away first, so that it can't spoil this one.
+    A last line that was cut off by a kill is removed first, so that it can't corrupt the new line.
 
     Raises:
-        OSError: it could not be written, such as on a full disk.
+        OSError: the line could not be written, for example because the disk is full.
     """
     data = line.encode() + b"\n"
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -30,10 +30,10 @@ def append_line(path: Path, line: str) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, readable by its owner only.
+    """Write a file atomically, readable by its owner only.
 
     Raises:
-        OSError: it could not be written; nothing is left of it.
+        OSError: the file could not be written; no part of it remains.
     """
     partial = path.with_name(path.name + ".partial")
     try:

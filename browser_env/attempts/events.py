@@ -1,4 +1,4 @@
-"""The lines of `attempt.jsonl` and what they come to in `summary.json`. Knows neither files nor pages."""
+"""The lines of `attempt.jsonl` and their summary in `summary.json`, independent of files and pages."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
 Outcome = Literal["start", "success", "failure", "cancelled", "fallback", "disabled"]
-"""What a line tells of an attempt."""
+"""Event of an attempt that a line of the log records."""
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 ENDS: tuple[Outcome, ...] = ("success", "failure", "cancelled")
-"""Outcomes of lines that end an attempt."""
+"""Outcomes that end an attempt."""
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "ts": str, "traceId": str, "stepId": str, "attemptId": str, "action": str, "provider": str,
     "durationMs": (int, float, type(None)), "outcome": str, "reason": str, "retryUsed": bool,
     "stagehandDisabled": bool, "toolArgsHash": str,
 }  # fmt: skip
-"""The fields that every line has. Others stand in some: `url` and `artifacts`, `cut`; `status` of a page that was
-answered with an error; `errorType` and `retryable` of an attempt that failed or was cancelled; `to` of a fallback;
+"""Types of the fields that every line has. Some lines have more: `url`, `artifacts` and `cut`; `status` if the page was
+answered with an HTTP error; `errorType` and `retryable` of a failed or cancelled attempt; `to` of a fallback;
 `arguments` of a start."""
 
 
 def misfits(line: Any) -> list[str]:
-    """Return the fields of a line that are missing or of another type; `["line"]` if it is no object at all."""
+    """Return the names of a line's missing or invalid fields; `["line"]` if the line is not an object."""
     if not isinstance(line, Mapping):
         return ["line"]
     kinds = {**FIELDS, "errorType": str} if line.get("outcome") == "failure" else FIELDS
@@ -38,9 +38,9 @@ def summarise(lines: Iterable[Mapping[str, Any]], decision: str, reason: str = "
     """Return the summary of a run.
 
     Args:
-        lines: of its `attempt.jsonl`, sound ones.
-        decision: what came of it.
-        reason: why, where the attempts don't say.
+        lines: valid lines of the run's `attempt.jsonl`.
+        decision: result of the run.
+        reason: explanation of the result, if the attempts don't contain it.
     """
     started: dict[str, Mapping[str, Any]] = {}
     ended: dict[str, Mapping[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""A thread that works off what it is handed, in order, so that whoever hands it over never waits for a disk."""
+"""A background thread that runs jobs in order, so that callers never wait for the disk."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections import deque
 from collections.abc import Callable
 
 _AT_EXIT = 10.0
-"""Seconds that a process which ends waits for what is left to be written."""
+"""Seconds that an exiting process waits for pending writes."""
 
 _lanes: weakref.WeakSet[Lane] = weakref.WeakSet()
 
 
 class Lane:
-    """Runs jobs one after the other on a thread that starts with the first and ends with `close`.
+    """A queue of jobs run in order on a thread, which starts with the first job and ends after `close`.
 
     Args:
-        name: of the thread.
-        failed: told of a job's exception, on the thread.
+        name: name of the thread.
+        failed: called with the exception of a failed job, on the thread.
     """
 
     def __init__(self, name: str, failed: Callable[[Exception], None]) -> None:
@@ -32,7 +32,7 @@ class Lane:
         _lanes.add(self)
 
     def put(self, job: Callable[[], None]) -> None:
-        """Hand over a job; what comes after `close` is still done."""
+        """Queue a job. Jobs queued after `close` are still run."""
         with self._changed:
             self._jobs.append(job)
             if self._thread is None:
@@ -41,13 +41,13 @@ class Lane:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the thread once everything is done."""
+        """End the thread once all jobs are done."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until everything is done; return whether it is."""
+        """Wait for all jobs, with an optional timeout in seconds; return whether they are done."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._jobs and not self._busy, seconds)
 
@@ -70,6 +70,6 @@ class Lane:
 @atexit.register
 def _finish() -> None:
     until = time.monotonic() + _AT_EXIT
-    for _ in range(3):  # a line's artifacts, and then the summary, go from one lane to the other
+    for _ in range(3):  # several rounds, because jobs of one lane queue jobs on the other
         for lane in list(_lanes):
             lane.wait(max(0.0, until - time.monotonic()))

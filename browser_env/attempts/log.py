@@ -1,11 +1,11 @@
-"""The attempt log on disk, a folder a run: `<root>/browser-automation/YYYY-MM-DD/<traceId>/`.
+"""The attempt log on disk: one folder per run, `<root>/browser-automation/YYYY-MM-DD/<traceId>/`.
 
-    attempt.jsonl  a line an event: start, success, failure, cancelled, fallback, disabled
-    summary.json   totals, success by provider and the decision, once the run is over
-    artifacts/     by attempt: screenshot, and of a failure the tree and the DOM
+    attempt.jsonl  one line per event: start, success, failure, cancelled, fallback, disabled
+    summary.json   totals, success rate by provider and the decision, written when the run is over
+    artifacts/     per attempt: screenshot, and for a failure the tree and the DOM
 
-Everything is redacted in full (`browser_env.safety.redaction`) and written by two threads: one for lines, so that they
-are on the disk at once, and one for artifacts. Episodes are not repeated here; they have the same `traceId`.
+Everything is fully redacted (`browser_env.safety.redaction`) and written by two threads: one for lines, which reach the
+disk at once, and one for artifacts. Episodes are stored separately, under the same `traceId`.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ from selfsurf.browser_env.text import well_formed
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _WAITING = 32
-"""Attempts whose artifacts may wait for the disk; those of further ones are left out, and their lines say so."""
+"""Maximum number of attempts with artifacts waiting to be written; artifacts of further attempts are dropped, and their
+lines note it."""
 _READY = ("arguments", "artifacts")
-"""Fields that are redacted already, or hold names of files only."""
+"""Fields exempt from redaction, because they are already redacted or contain only file names."""
 _LINES_KEPT = 1000
-"""Lines kept in memory while the disk is full."""
+"""Maximum number of lines kept in memory while the disk is full."""
 
 
 class Wanted(NamedTuple):
-    """What the log keeps of an attempt."""
+    """Artifacts that the log keeps of an attempt."""
 
     screenshot: bool
     snapshot: bool
 
 
 class FileLog:
-    """The `AttemptLog` of one run, in files. Every call returns at once, and may come from any thread.
+    """The `AttemptLog` of one run, in files. Calls return immediately and may come from any thread.
 
     Args:
-        trace_id: of the run; letters, digits, `.`, `_` and `-`. A run that goes on in another process goes on in its
-            folder.
-        settings: where, and how much.
-        private: texts that are private besides the secrets of this process's environments.
-        spans: where OpenTelemetry spans go, too; by default to the collector that the environment names, if any.
+        trace_id: ID of the run; letters, digits, `.`, `_` and `-`. A run continued by another process keeps its folder.
+        settings: location and size limits of the log.
+        private: texts to mask in addition to the secrets of this process's environments.
+        spans: OpenTelemetry spans to export as well; by default to the collector set in environment variables, if any.
 
     Raises:
-        ValueError: the id can't name a folder.
-        OSError: the folder can't be made.
+        ValueError: the ID can't name a folder.
+        OSError: the folder can't be created.
     """
 
     def __init__(
@@ -87,49 +87,52 @@ class FileLog:
         self._not_written: dict[str, Any] = {}
         self._since_pruned = self._room = 0.0
         self.closed = False
-        """Whether the run is over: `close` was called."""
+        """Whether the run is over, that is, `close` was called."""
         self._artifacts.put(self._prune)
 
     def wanted(self, *, failed: bool) -> Wanted:
-        """Say what is to be kept of the attempt that ends now; a router takes nothing else."""
+        """Return the artifacts to record of the attempt that has just ended; the router records no others."""
         every, each_failure = self._settings.screenshot_every, self._settings.snapshot_every
         with self._counting:
             shot = bool(every) and (failed or (self._started - 1) % every == 0)
             return Wanted(shot, failed and bool(each_failure) and self._failed % each_failure == 0)
 
     def started(self, attempt: Attempt) -> None:
-        """As `AttemptLog.started`."""
+        """Log the start of an attempt."""
         with self._counting:
             self._started += 1
         given, now = _copy(attempt.arguments), time.time()
         self._lines.put(lambda: self._write(attempt, given, "start", now, arguments=self._redactor.arguments(given)))
 
     def succeeded(self, attempt: Attempt, duration_ms: float, evidence: Evidence | None = None) -> None:
-        """As `AttemptLog.succeeded`."""
+        """Log a successful attempt."""
         self._end(attempt, "success", duration_ms, None, evidence)
 
     def failed(self, attempt: Attempt, duration_ms: float, failure: Failure, evidence: Evidence | None = None) -> None:
-        """As `AttemptLog.failed`."""
+        """Log a failed or cancelled attempt."""
         outcome: events.Outcome = "cancelled" if failure.type == "cancelled" else "failure"
         self._end(attempt, outcome, duration_ms, failure, evidence)
 
     def fell_back(self, attempt: Attempt, to: str, reason: str) -> None:
-        """As `AttemptLog.fell_back`."""
+        """Log the fallback to another provider."""
         given, now = _copy(attempt.arguments), time.time()
         self._lines.put(lambda: self._write(attempt, given, "fallback", now, reason=reason, to=to))
 
     def disabled(self, attempt: Attempt, reason: str) -> None:
-        """As `AttemptLog.disabled`."""
+        """Log that the attempt's provider is disabled for the rest of the request."""
         given, now = _copy(attempt.arguments), time.time()
         self._lines.put(lambda: self._write(attempt, given, "disabled", now, reason=reason))
 
     def close(self, decision: str, reason: str = "") -> None:
-        """As `AttemptLog.close`. The summary is written when all that it counts is."""
+        """End the log. The summary is written after all lines and artifacts."""
         self.closed = True
         self._lines.put(lambda: self._artifacts.put(lambda: self._lines.put(lambda: self._conclude(decision, reason))))
 
     def flush(self, seconds: float | None = None) -> bool:
-        """Wait until everything is written; return whether it is. A run needn't: its process does so when it ends."""
+        """Wait for all pending writes, with an optional timeout in seconds; return whether they are done.
+
+        Optional, because an exiting process waits for them by itself.
+        """
         return self._lines.wait(seconds) and self._artifacts.wait(seconds) and self._lines.wait(seconds)
 
     def _end(
@@ -192,7 +195,7 @@ class FileLog:
         reason: str = "",
         **more: Any,
     ) -> None:
-        """Write a line, after those that a full disk has kept back."""
+        """Write a line, after the lines that a full disk has held back."""
         hashed = json.dumps(self._redactor.arguments(given), sort_keys=True, ensure_ascii=False, default=str)
         line = {
             "ts": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -219,7 +222,7 @@ class FileLog:
             self._spans.tell(line, now)
 
     def _id(self, id: str) -> str:
-        """Return an id as it is, which may look like a key; but not what is none."""
+        """Return a valid ID unchanged, although it may resemble a key; redact an invalid ID."""
         return id if _ID.fullmatch(id) else str(self._redactor.record(id))
 
     def _write_out(self) -> None:
@@ -263,7 +266,7 @@ class FileLog:
             self._lines.close()
 
     def _lost(self, what: str, error: Exception) -> None:
-        """Say once that something could not be written, and count it. The run goes on."""
+        """Count a failed write, and report the first one on stderr. The run continues."""
         first = not self._not_written
         why = self._redactor.record(f"{type(error).__name__}: {error}")
         self._not_written["why"] = why
@@ -273,7 +276,7 @@ class FileLog:
 
 
 def _copy(value: Any) -> Any:
-    """Return plain data as it is now; of anything else what it calls itself."""
+    """Return a deep copy of plain data, with other objects replaced by their string form."""
     if isinstance(value, Mapping):
         return {str(key): _copy(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -284,7 +287,7 @@ def _copy(value: Any) -> Any:
 
 
 def said(summary: Mapping[str, Any], folder: Path) -> str:
-    """Return a run's failures in one line."""
+    """Return a one-line summary of a run and its failures."""
     kinds = ", ".join(f"{kind} {number}" for kind, number in summary["errors"].items())
     off = [name for name, one in summary["providers"].items() if one["disabled"]]
     parts = [
@@ -301,10 +304,10 @@ def said(summary: Mapping[str, Any], folder: Path) -> str:
 
 
 def read_lines(path: Path) -> Iterable[dict[str, Any]]:
-    """Yield the lines of an `attempt.jsonl`; a last one that was cut off by a kill is left out.
+    """Yield the lines of an `attempt.jsonl`, except a last line that was cut off by a kill.
 
     Raises:
-        ValueError: another line is damaged; the message names it.
+        ValueError: another line is damaged; the message gives its number.
         OSError: the file can't be read.
     """
     with path.open("rb") as file:
@@ -326,7 +329,7 @@ def _folder_of(folder: Path, trace_id: str) -> Path:
 
 
 def _logger() -> Any:
-    """A logger of structured lines, which the process's own logging shows or keeps; nothing is set up here."""
+    """Return a structured logger. Its output depends on the process's logging setup, which is left unchanged."""
     import logging
 
     import structlog

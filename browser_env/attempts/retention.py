@@ -1,4 +1,4 @@
-"""Deletes old runs of the attempt log: those past their days, and the oldest finished ones above the quota."""
+"""Deletion of old runs of the attempt log: expired runs, and the oldest finished runs above the quota."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _RUNNING = 24 * 3600.0
-"""Seconds since its last change within which a run without a summary counts as running."""
+"""Seconds since its last change during which a run without a summary still counts as running."""
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """What was deleted, and what is left."""
+    """Result of a cleanup: number of deleted runs, and bytes left."""
 
     runs: int
     left_bytes: int
 
 
 def prune(folder: Path, keep_days: float, quota_bytes: float, spare: Path | None = None) -> Pruned:
-    """Delete what is too old or too much.
+    """Delete runs that have expired, and the oldest ones above the quota.
 
     Args:
-        folder: has a folder a day with a folder a run.
-        keep_days: a run's days since its last line.
-        quota_bytes: of all runs together. Runs that go on are not deleted, so more may be left.
-        spare: a run that is not deleted either.
+        folder: log folder with one folder per day, each with one folder per run.
+        keep_days: days to keep a run after its last change.
+        quota_bytes: maximum size of all runs together. Running runs are not deleted, so more may be left.
+        spare: a run that is never deleted.
     """
     now, deleted = time.time(), 0
     runs = [(*_changed_and_size(run), run) for run in folder.glob("????-??-??/*") if run.is_dir()]
@@ -39,7 +39,7 @@ def prune(folder: Path, keep_days: float, quota_bytes: float, spare: Path | None
             continue
         gone = run.with_name(f".deleting-{run.name}")
         try:
-            os.replace(run, gone)  # whole or not at all for a reader, and once only for two processes
+            os.replace(run, gone)  # atomic for readers, and only one of two processes succeeds
         except OSError:
             continue
         shutil.rmtree(gone, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Where attempts are logged, how much of the page is kept, and for how long."""
+"""Settings of the attempt log: where it is stored, how much of each page is kept, and for how long."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VARIABLE = "CLAW_LOG_DIR"
-"""Environment variable that names the root where no setting does."""
+"""Environment variable with the root folder of the log, used if `LogSettings.root` is not set."""
 
 FOLDER = "browser-automation"
-"""Below the root."""
+"""Name of the log folder below the root."""
 
 
 @dataclass(frozen=True)
 class LogSettings:
-    """How attempts are logged.
+    """Settings of the attempt log.
 
     Raises:
-        ValueError: a number can't be.
+        ValueError: a number is out of range.
     """
 
     root: Path | None = None
-    """Folder in which `browser-automation/` lies; by default what `CLAW_LOG_DIR` names, else `runs`."""
+    """Folder that contains `browser-automation/`; None for the value of `CLAW_LOG_DIR`, else `runs`."""
     screenshot_every: int = 1
-    """Keep the screenshot of every so many-th attempt, and of every one that failed; 0 keeps none."""
+    """Interval of kept screenshots, in attempts; failures always keep theirs. 0 for no screenshots at all."""
     snapshot_every: int = 1
-    """Keep tree and DOM of every so many-th failure; 0 keeps none."""
+    """Interval of kept trees and DOMs, in failures; 0 for none."""
     keep_days: float = 30.0
-    """Older runs are deleted when a new one begins. 30 days: a month's runs are there to compare with."""
+    """Days after which a run is deleted when a new run begins. The default keeps a month of runs for comparison."""
     quota_mb: float = 2048.0
-    """Of all that is below `browser-automation/`: the oldest finished runs are deleted first. About 4,000 failures at
-    half a megabyte each."""
+    """Maximum size of `browser-automation/` in MB; the oldest finished runs are deleted first. The default holds about
+    4,000 failures of half a megabyte each."""
 
     def __post_init__(self) -> None:
         for name in ("screenshot_every", "snapshot_every"):
@@ -43,5 +43,5 @@ class LogSettings:
 
     @property
     def folder(self) -> Path:
-        """The folder that has one folder a day."""
+        """The log folder, which contains one folder per day."""
         return Path(self.root or os.environ.get(VARIABLE) or "runs") / FOLDER

@@ -1,7 +1,7 @@
-"""Names of OpenTelemetry spans and their attributes: the GenAI conventions', all of them in development, and our own.
+"""Names of OpenTelemetry spans and attributes: those of the GenAI conventions (still in development), and our own.
 
-Revision v1.41.0 of open-telemetry/semantic-conventions, the page on GenAI agent spans. Images and page contents
-are in no attribute: the attempt log has them, under the same ids.
+From revision v1.41.0 of open-telemetry/semantic-conventions, the page on GenAI agent spans. No attribute contains
+images or page contents: the attempt log has them, under the same IDs.
 """
 
 SCHEMA = "https://opentelemetry.io/schemas/1.41.0"

@@ -1,6 +1,6 @@
-"""A run as OpenTelemetry spans, made of the redacted lines of its log: one for the run, below it one an attempt.
+"""OpenTelemetry spans of a run, built from the redacted lines of its log: one for the run, with one child per attempt.
 
-Needs the extra `otel`. Nothing is imported unless an exporter is set.
+Needs the extra `otel`, which is imported only if an exporter is set.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""Environment variables that name where spans go, by OTLP over HTTP."""
+"""Environment variables with the address that spans are sent to, by OTLP over HTTP."""
 
 
 class Spans:
-    """The spans of one run. They are exported in batches, by a thread of the SDK's.
+    """The spans of one run, exported in batches by a thread of the SDK.
 
     Args:
-        exporter: where they go.
+        exporter: destination of the spans.
 
     Raises:
-        ModuleNotFoundError: the SDK is not installed; the message says how to get it.
+        ModuleNotFoundError: the SDK is not installed; the message explains how to install it.
     """
 
     def __init__(self, exporter: SpanExporter) -> None:
@@ -47,7 +47,7 @@ class Spans:
 
     @classmethod
     def from_environment(cls) -> Spans | None:
-        """Return spans that go to the collector which the environment names; None if it names none."""
+        """Return spans for the collector set in environment variables; None if none is set."""
         if not any(os.environ.get(name) for name in ENDPOINTS):
             return None
         try:
@@ -57,11 +57,11 @@ class Spans:
         return cls(OTLPSpanExporter())
 
     def tell(self, line: Mapping[str, Any], now: float) -> None:
-        """Take a line of the log.
+        """Convert a line of the log into a span or an event.
 
         Args:
-            line: redacted.
-            now: when it happened, Unix seconds.
+            line: redacted line.
+            now: time of the event in Unix seconds.
         """
         at = int(now * 1e9)
         if self._run is None:
@@ -90,7 +90,7 @@ class Spans:
             self._run.add_event(line["outcome"], about, at)
 
     def close(self, decision: str = "") -> None:
-        """End the run's span and export what is left."""
+        """End all open spans and export the rest."""
         for span in (*self._open.values(), *([self._run] if self._run is not None else ())):
             span.set_attribute(names.DECISION, decision)
             span.end()

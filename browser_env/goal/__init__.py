@@ -1,1 +1,1 @@
-"""What counts as reaching a goal, written down, and whether an episode did."""
+"""Success criteria of goals as data, and checks of whether an episode meets them."""

@@ -1,4 +1,4 @@
-"""The form that an answer must have: a JSON schema, or a pydantic model or any other type that pydantic reads."""
+"""The required format of an answer: a JSON schema, a pydantic model, or any other type that pydantic supports."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from selfsurf.browser_env.classes import load_class
 from selfsurf.browser_env.text import first_line
 
 MOST_REASONS = 3
-"""Most reasons that are given for an answer that does not fit."""
+"""Maximum number of reasons reported for an answer that doesn't fit."""
 
 
 class AnswerForm:
-    """The form of an answer, given as JSON.
+    """The required format of an answer, which is given as JSON.
 
     Args:
-        schema: a pydantic model or another type that pydantic reads, or a JSON schema as a dictionary.
+        schema: a pydantic model or another type that pydantic supports, or a JSON schema as a dictionary.
 
     Raises:
-        ValueError: the schema is malformed, or the type has none.
+        ValueError: the schema is malformed, or the type has no JSON schema.
     """
 
     def __init__(self, schema: Any) -> None:
         self._type: TypeAdapter[Any] | None = None
         self._checker: Any = None
-        """Of a JSON schema."""
+        """Validator for the JSON schema; None if the format is a type."""
         self.schema: dict[str, Any] = {}
         if isinstance(schema, Mapping):
             self.schema = dict(schema)
@@ -44,10 +44,10 @@ class AnswerForm:
 
     @classmethod
     def named(cls, name: str) -> AnswerForm:
-        """Return the form in a file with a JSON schema, or that of `file.py:Model` or `module:Model`.
+        """Return the format defined by a JSON schema file, or by a type `file.py:Model` or `module:Model`.
 
         Raises:
-            ValueError: there is none.
+            ValueError: the file or type can't be loaded.
         """
         if not name.endswith(".json"):
             return cls(load_class(name))
@@ -61,15 +61,15 @@ class AnswerForm:
 
     @property
     def told(self) -> str:
-        """What the agent is told of the form."""
+        """Instruction for the agent that describes the format."""
         schema = json.dumps(self.schema, ensure_ascii=False)
         return f"The answer of finish has to be JSON, as a text, that fits this JSON schema: {schema}"
 
     def read(self, answer: str) -> Any:
-        """Return the value that an answer holds: an instance of the type, or plain data that fits the JSON schema.
+        """Return the value of an answer: an instance of the type, or plain data that fits the JSON schema.
 
         Raises:
-            ValueError: the answer does not fit; the message says why.
+            ValueError: the answer doesn't fit; the message gives the reasons.
         """
         first = None
         for value in self._values(answer):
@@ -81,12 +81,12 @@ class AnswerForm:
         raise first
 
     def plain(self, answer: str) -> Any:
-        """Return the value that an answer holds as plain data."""
+        """Return the value of an answer as plain data."""
         value = self.read(answer)
         return value if self._type is None else self._type.dump_python(value, mode="json")
 
     def _values(self, answer: str) -> Iterator[Any]:
-        """Yield what an answer may mean: its JSON, or else its text; for an object of one field, also that field."""
+        """Yield possible values of an answer: its JSON or text, then that value as the field of a one-field object."""
         text = answer.strip().removeprefix("```json").strip("`").strip()
         try:
             value = json.loads(text)
@@ -121,4 +121,4 @@ def _checker(schema: dict[str, Any]) -> Any:
         kind.check_schema(schema)
     except SchemaError as error:
         raise ValueError(f"The JSON schema is malformed: {error.message}") from None
-    return kind(schema, registry=Registry())  # nothing is fetched that a schema refers to
+    return kind(schema, registry=Registry())  # the empty registry prevents fetching of references

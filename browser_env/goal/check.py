@@ -1,4 +1,4 @@
-"""Checks a goal's criteria on what an episode shows. What it doesn't show is unknown, never missed."""
+"""Checks of a goal's criteria against an episode. Facts that the episode doesn't show are unknown, never missed."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from selfsurf.browser_env.session.calls import MOST
 Found: TypeAlias = Literal["met", "missed", "unknown"]
 
 MASK = "•"
-"""What a secret field shows instead of each character."""
+"""Character that replaces each character of a secret field."""
 
 LONGEST = 300
-"""Characters of a reason."""
+"""Maximum length of a reason in characters."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of a criterion."""
+    """Result of one criterion."""
 
     kind: str
     found: Found
@@ -40,7 +40,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a specification makes of an episode."""
+    """Verdict on an episode by a goal's specification."""
 
     says: Literal["solved", "failed", "unknown"]
     why: str
@@ -52,16 +52,17 @@ class Judgement:
 
 
 Ask: TypeAlias = Callable[[str, Evidence], Finding]
-"""Asks a model a question about an episode."""
+"""Function that asks a model a question about an episode."""
 
 
 class SuccessChecker:
-    """Judges episodes by a specification.
+    """A judge of episodes by the specification of their goals.
 
     Args:
-        spec: of their goals.
-        ask: answers the specification's questions, if anybody does. It is asked last, where the agent says that it is
-            done and nothing else is missed: so it can take success away, and can't give it.
+        spec: specification of the episodes' goals.
+        ask: answers the specification's questions; None if there is no model to ask. Questions are asked last, and only
+            if the agent claims to be done and no other criterion is missed: the model can veto success but never grant
+            it.
     """
 
     def __init__(self, spec: GoalSpec, ask: Ask | None = None) -> None:
@@ -69,7 +70,7 @@ class SuccessChecker:
         self._ask = ask
 
     def judge(self, evidence: Evidence) -> Judgement:
-        """Return whether the goal was reached: solved if all criteria are met, failed if one is missed."""
+        """Judge an episode: solved if all criteria are met, failed if one is missed, otherwise unknown."""
         parameters = self.spec.parameters(evidence.goal)
         if parameters is None:
             return Judgement("unknown", "The specification's pattern does not fit the episode's goal.")
@@ -106,7 +107,7 @@ def _checked(criterion: Criterion, evidence: Evidence, parameters: Parameters) -
 
 @dataclass(frozen=True)
 class _Filler:
-    """Puts a goal's parameters into texts."""
+    """Callable that fills a goal's parameters into texts."""
 
     parameters: Parameters
     item: str
@@ -117,27 +118,27 @@ class _Filler:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A text of a criterion with the goal's parameters in it, which never make a regular expression of it."""
+    """A criterion's text with the goal's parameters filled in. Parameters never make the text a regular expression."""
 
     said: str
     is_pattern: bool
 
     def within(self, text: Any) -> Found:
-        """Is it in a text?"""
+        """Return whether a text contains the wanted text or pattern; unknown if the argument is not a string."""
         if not isinstance(text, str):
             return "unknown"
         found = re.search(self.said[3:], text) if self.is_pattern else self.said in text
         return "met" if found else "missed"
 
     def equals(self, text: str) -> bool:
-        """Is it all of a text?"""
+        """Whether a whole text equals the wanted text or matches its pattern."""
         if self.is_pattern:
             return re.fullmatch(self.said[3:], text.strip()) is not None
         return self.said.strip() == text.strip()
 
 
 def _pages(criterion: Criterion, evidence: Evidence) -> list[Mapping[str, Any]]:
-    """The observations on which a criterion may hold; none if they were not recorded."""
+    """Return the observations on which a criterion may hold; empty if none were recorded."""
     final = [] if evidence.final is None else [evidence.final]
     if criterion.at == "before":
         return [evidence.acting[-1].seen] if evidence.acting else []
@@ -232,7 +233,7 @@ def _did(wanted: ActionDone, moment: Moment, fill: _Filler) -> Found:
 
 
 def _target(action: Mapping[str, Any], seen: Mapping[str, Any]) -> int | None:
-    """The element that an action was about, 0 if about none; None: that can't be told."""
+    """Return the ID of an action's target element: 0 if it has none, None if the target is unknown."""
     if "id" in action or "selector" in action:
         return action.get("id")
     elements = [one for one in seen.get("elements", ()) if isinstance(one, Mapping)]
@@ -244,7 +245,7 @@ def _target(action: Mapping[str, Any], seen: Mapping[str, Any]) -> int | None:
 
 
 def _at(x: float, y: float, elements: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, int]]:
-    """The elements at a point of the view, by their areas."""
+    """Yield area and ID of each element at a point of the viewport."""
     for one in elements:
         left, top, width, height = one.get("bbox") or (0, 0, 0, 0)
         if one.get("in_viewport") and left <= x <= left + width and top <= y <= top + height:

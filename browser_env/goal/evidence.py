@@ -1,4 +1,4 @@
-"""What is known of an episode when it is judged: the same from disk as while it goes on. Never its task's score."""
+"""Evidence by which an episode is judged, the same on disk as while it runs. It never includes the task's score."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from selfsurf.browser_env.observe.outlines import Outlines
 from selfsurf.browser_env.record.episode import Episode
 
 SAYS = frozenset({"finish", "infeasible", "message", "ask_user"})
-"""Actions that do nothing to a page."""
+"""Actions that don't affect a page."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A step."""
+    """A step of an episode."""
 
     seen: Mapping[str, Any]
-    """The observation."""
+    """Observation before the step's actions."""
     actions: Sequence[Mapping[str, Any]]
     error: str = ""
-    """Why the action did not work."""
+    """Reason why the action failed; empty if it worked."""
     requests: Sequence[Mapping[str, Any]] | None = None
-    """`method`, `url` and `status` of what was requested in the step; None: it was not recorded."""
+    """Requests made during the step, each with `method`, `url` and `status`; None if they were not recorded."""
 
 
 @dataclass
@@ -33,19 +33,19 @@ class Evidence:
     goal: str
     moments: list[Moment] = field(default_factory=list)
     final: Mapping[str, Any] | None = None
-    """The last observation; None: it was not recorded."""
+    """Last observation; None if it was not recorded."""
     ended: bool = False
-    """Did the page itself end the episode, as soon as something was submitted? That counts as the agent's claim."""
+    """Whether the page itself ended the episode after a submission, which counts as the agent's claim to be done."""
 
     @property
     def last_action(self) -> Mapping[str, Any]:
-        """What the agent did last; empty if it did nothing."""
+        """Last action of the agent; empty if there is none."""
         actions = self.moments[-1].actions if self.moments else ()
         return actions[-1] if actions else {}
 
     @property
     def claims(self) -> bool:
-        """Does the agent say that it is done?"""
+        """Whether the agent claims to be done."""
         return self.ended or self.last_action.get("action") == "finish"
 
     @property
@@ -56,17 +56,17 @@ class Evidence:
 
     @property
     def acting(self) -> list[Moment]:
-        """The steps that did something to a page; one that failed did nothing."""
+        """Steps without an error whose actions affect a page."""
         return [
             one for one in self.moments if not one.error and any(act.get("action") not in SAYS for act in one.actions)
         ]
 
 
 def evidence_of(episode: Episode) -> Evidence:
-    """Return what an episode on disk shows.
+    """Return the evidence from an episode on disk.
 
     Raises:
-        EpisodeError: it can't be read.
+        EpisodeError: the episode can't be read.
     """
     outlines = Outlines()
     moments = [
@@ -79,7 +79,7 @@ def evidence_of(episode: Episode) -> Evidence:
 
 
 def _whole(seen: Mapping[str, Any], outlines: Outlines) -> Mapping[str, Any]:
-    """The observation with its whole outline; as it is where that can't be told."""
+    """Return the observation with its complete outline, or unchanged if the outline can't be reconstructed."""
     try:
         return outlines.whole(seen)  # type: ignore[arg-type]
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""What of a page a criterion can be about: its elements, and parts without an id in its outline, such as headings."""
+"""Parts of a page that a criterion can refer to: elements, and outline parts without an ID, such as headings."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ STRUCTURE = frozenset({
     "menubar", "meter", "navigation", "progressbar", "radiogroup", "region", "row", "rowheader", "search", "status",
     "table", "tablist", "tabpanel", "toolbar", "tree",
 })  # fmt: skip
-"""Roles that an outline shows without an id (`page/roles.js`)."""
+"""Roles that an outline shows even without an ID (`page/roles.js`)."""
 
 _UNSEEN = frozenset({
     "blockquote", "caption", "code", "comment", "definition", "deletion", "directory", "document", "emphasis",
     "feed", "generic", "insertion", "mark", "marquee", "math", "note", "paragraph", "rowgroup", "separator",
     "strong", "subscript", "suggestion", "superscript", "term", "time", "timer", "tooltip",
 })  # fmt: skip
-"""Roles that it shows only of elements."""
+"""Roles that an outline shows only for elements."""
 
 _LISTED = frozenset({"a", "button", "input", "select", "summary", "textarea"})
-"""Tags that are always elements of an observation; no other's absence shows there."""
+"""Tags that an observation always lists as elements. Elements with other tags may be present but not listed."""
 
 _CUT = re.compile(r"^ *\.\.\. (?:left out|\d+ lines|the page (?:goes on|is longer))", re.MULTILINE)
 _BEYOND = re.compile(r"^[+~]? *\.\.\. the page (?:goes on|is longer)", re.MULTILINE)
@@ -35,7 +35,7 @@ _STATES = re.compile(r"(level=\S+)?( ?busy)?")
 
 
 def elements_for(wanted: WhichElement, page: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a page's elements, and where what is wanted may stand in its outline without an id, such parts too."""
+    """Return a page's elements, plus the outline parts without an ID if their roles allow a match."""
     elements = [one for one in page.get("elements", ()) if isinstance(one, Mapping)]
     if wanted.tag or (wanted.role and wanted.role not in STRUCTURE):
         return elements
@@ -48,7 +48,7 @@ def elements_for(wanted: WhichElement, page: Mapping[str, Any]) -> list[Mapping[
 
 
 def may_be_there(wanted: WhichElement, page: Mapping[str, Any]) -> bool:
-    """Could the page have what is not among `elements_for`? By its tag or role, or since not all of it was recorded."""
+    """Whether a page may have a match missing from `elements_for`: an unlisted kind, or an incomplete record."""
     if goes_on(page):
         return True
     if wanted.tag:
@@ -59,18 +59,18 @@ def may_be_there(wanted: WhichElement, page: Mapping[str, Any]) -> bool:
 
 
 def goes_on(page: Mapping[str, Any]) -> bool:
-    """Does a page go on beyond what was observed of it?"""
+    """Whether a page continues beyond its observed part."""
     dom, text = str(page.get("dom", "")), str(page.get("page_text", ""))
     if dom.partition("\n")[0] in (NO_CHANGE, CHANGED):
-        return True  # that is not said where it has not changed
+        return True  # a delta omits an unchanged note that the page continues
     return _BEYOND.search(dom) is not None or _TEXT_CUT.search(text) is not None
 
 
 def _structure(line: OutlineLine) -> Mapping[str, Any] | None:
-    """What a line without an id says of a part of the page; None: it is text."""
+    """Return the page part that an outline line without an ID describes; None if the line is text."""
     role, colon, text = line.text.partition(": ")
     if colon and role in STRUCTURE:
-        found = ElementText(role, parse_line(text).words)  # its only text
+        found = ElementText(role, parse_line(text).words)  # the part's only text is its name
     else:
         one = line._replace(id=0).element
         if one is None or one.role not in STRUCTURE or not _STATES.fullmatch(one.states):

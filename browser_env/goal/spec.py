@@ -1,4 +1,4 @@
-"""A goal with the criteria by which an episode has reached it, as data: in a TOML file, or made in code.
+"""A goal and its success criteria as data, from a TOML file or created in code.
 
     goal = "Order the blue mug."
     start = "https://shop.example/"
@@ -9,8 +9,8 @@
     [[criteria]]
     request = { method = "POST", url = "/orders", status = 201 }
 
-A text is found if it is contained; one that begins with `re:` is a regular expression. Names and values of elements,
-and texts of actions, must be equal, or match as a whole. Knows nothing of how criteria are checked.
+Texts match as substrings, or as regular expressions if they start with `re:`. Names and values of elements, and texts
+of actions, must match as a whole. The module doesn't depend on how criteria are checked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLACE = re.compile(r"\{([a-z_]\w*)(?::(upper|lower))?\}")
 
 
 class SpecError(ValueError):
-    """A goal's specification is not there, or can't be."""
+    """A goal's specification is missing or invalid."""
 
 
 class _Data(BaseModel):
@@ -39,70 +39,70 @@ class _Data(BaseModel):
 
 
 class WhichElement(_Data):
-    """An element of an observation. What is left out may be anything."""
+    """Selector of an element in an observation. Fields that are not set match anything."""
 
     role: str = ""
     name: str | None = None
     tag: str = ""
     nth: int | None = Field(default=None, ge=1)
-    """Its place among those with this role and tag, from 1."""
+    """Position among the elements with this role and tag, from 1."""
 
 
 class ElementState(WhichElement):
-    """What an element must be like."""
+    """Required state of an element."""
 
     value: str | None = None
     states: tuple[str, ...] = ()
-    """States that it has; `not checked` is one that it hasn't."""
+    """Required states of the element; `not checked` excludes the state `checked`."""
     names: str = ""
-    """A parameter that is a list: elements like this have these names, and no others have them."""
+    """List parameter with the names of all matching elements: each must occur, and no others."""
     absent: bool = False
-    """There must be no such element."""
+    """Whether the page must have no such element."""
 
 
 class ActionDone(_Data):
-    """An action of the agent that worked."""
+    """A successful action of the agent."""
 
     kind: str = ""
-    """Such as `click`; empty for any."""
+    """Kind of action, such as `click`; empty for any."""
     element: WhichElement = WhichElement()
-    """What it was done to."""
+    """Target element of the action."""
     text: str | None = None
-    """What was typed or chosen."""
+    """Text that was typed or chosen; None for any."""
 
 
 class RequestMade(_Data):
-    """A request that a page sent in a step."""
+    """A request that a page sent during a step."""
 
     method: str = ""
     url: str = ""
     status: int | None = None
-    """HTTP status of the answer; any below 400 if not given."""
+    """HTTP status of the response; None for any below 400."""
 
 
 KINDS = ("url", "text", "element", "answer", "request", "action", "question")
 
 
 class Criterion(_Data):
-    """One thing that must be so. Exactly one of the kinds is given."""
+    """One condition of success. Exactly one of the kinds is set."""
 
     url: str | None = None
-    """The page's address contains it."""
+    """Text that the page's address contains."""
     text: str | None = None
-    """The page's text contains it."""
+    """Text that the page contains."""
     element: ElementState | None = None
     answer: str | None = None
-    """The agent's final answer contains it."""
+    """Text that the agent's final answer contains."""
     request: RequestMade | None = None
     action: ActionDone | None = None
-    """Where the page doesn't show what came of it."""
+    """Action of the agent, for results that the page doesn't show."""
     question: str | None = None
-    """For a model that judges; yes means that it is so."""
+    """Question for a judge model; the answer yes meets the criterion."""
     at: Literal["end", "before", "ever"] = "end"
-    """When: on the last page, on the page before the last action, or on any. An action at the end is the last one; a
-    request may have been made at any time."""
+    """Where the criterion must hold: on the last page, on the page before the last action, or on any page. For an
+    action, `end` means the last one; a request counts at any time."""
     each: str = ""
-    """A parameter that is a list: the criterion holds for each of its texts, which is `{item}`."""
+    """List parameter; the criterion must hold for each of its texts, written `{item}`."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -113,23 +113,23 @@ class Criterion(_Data):
 
     @property
     def kind(self) -> str:
-        """Which of `KINDS` it is."""
+        """Kind of the criterion, one of `KINDS`."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
 
 class GoalSpec(_Data):
-    """A goal, where it starts, and its criteria, all of which must hold."""
+    """A goal with its start page and criteria, all of which must hold."""
 
     name: str = ""
     goal: str = ""
-    """In words. With `pattern`, the goal is the episode's."""
+    """Goal in words; with `pattern`, the episode's own goal is used."""
     start: str = ""
     """Address of the first page."""
     pattern: str = ""
-    """Regular expression that a goal matches as a whole; its named groups are parameters, `{name}` in the criteria
-    (`{name:upper}` and `{name:lower}` in these letters). One specification so serves all goals of a kind."""
+    """Regular expression that matches a whole goal, so that one specification covers all goals of a kind. Its named
+    groups are parameters of the criteria, written `{name}` (`{name:upper}` and `{name:lower}` change the case)."""
     lists: dict[str, str] = {}
-    """Parameters that are lists, each with the regular expression that separates their texts."""
+    """Regular expressions that split list parameters into texts, by parameter name."""
     criteria: tuple[Criterion, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -157,7 +157,7 @@ class GoalSpec(_Data):
         return re.compile(self.pattern, re.DOTALL)
 
     def parameters(self, goal: str) -> Parameters | None:
-        """Return the parameters of a goal, or None: the specification is of other goals."""
+        """Return the parameters of a goal; None if the specification is for other goals."""
         if not self.pattern:
             return {}
         match = self._pattern.fullmatch(goal.strip())
@@ -174,31 +174,31 @@ def read_spec(path: str | Path) -> GoalSpec:
     """Read a specification from a TOML file.
 
     Raises:
-        SpecError: there is none, or it can't be.
+        SpecError: the file is missing or invalid.
     """
     return spec_of(_load(Path(path)), str(path), Path(path).stem)
 
 
 def read_specs(path: str | Path) -> dict[str, GoalSpec]:
-    """Read several from one TOML file, each a table of its own, by their names.
+    """Read a TOML file with one specification per table, and return the specifications by name.
 
     Raises:
-        SpecError: there are none, or one can't be.
+        SpecError: the file is missing, or a specification is invalid.
     """
     return {name: spec_of(data, f"{path}, {name}", name) for name, data in _load(Path(path)).items()}
 
 
 def spec_of(data: Any, where: str, name: str = "") -> GoalSpec:
-    """Return a specification from plain data.
+    """Create a specification from plain data.
 
     Raises:
-        SpecError: it can't be one.
+        SpecError: the data is invalid.
     """
     try:
         return GoalSpec.model_validate({"name": name, **data} if isinstance(data, dict) else data)
     except ValidationError as error:
         found = error.errors()
-        if len(found) > 1:  # those of a list that are wrong are not counted among its own
+        if len(found) > 1:  # a list with invalid items is also reported as too short
             found = [one for one in found if one["type"] != "too_short"]
         wrong = "; ".join(
             f"{'.'.join(map(str, one['loc']))}: ".removeprefix(": ")
@@ -211,7 +211,7 @@ def spec_of(data: Any, where: str, name: str = "") -> GoalSpec:
 
 
 def fill_in(text: str, parameters: Parameters, *, item: str = "") -> str:
-    """Put parameters into a text; into a regular expression, as the texts that they are."""
+    """Fill parameters into a text; in a regular expression they are escaped."""
     escaped = text.startswith("re:")
 
     def put(match: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
-"""What a goal and the actions that reached it have in common, by words: the values that another day may differ in.
+"""Words that a goal shares with the actions that reached it: the values that may differ next time.
 
 "Book Seaview" and "book the Seaview hotel" share "Seaview", "Mug" and "two mugs" share "Mug", "2" and "two rooms" share
-"2". Pure: it compares texts.
+"2". All functions are pure comparisons of texts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from selfsurf.browser_env.actions import Action
 NUMBERS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
 )  # fmt: skip
-"""Numbers that goals say in words."""
+"""English number words; the index is the value."""
 
 _ORDINALS = ("zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)")
@@ -29,11 +29,11 @@ SMALL = frozenset((
     "im", "am", "la", "le", "les", "el", "los", "il", "lo", "un", "une", "una", "y", "et", "e", "de", "del", "des",
     "du", "en", "au", "aux", "per", "con", "da", "di",
 ))  # fmt: skip
-"""Words that texts share by chance, when they share nothing else."""
+"""Common words, which don't count as shared on their own."""
 
 
 def bounded(text: str) -> str:
-    """Return a regular expression for a text where no word or number begins or ends inside it."""
+    """Return a regular expression that matches a text only at word and number boundaries."""
     before, after = (r"(?<![\d][.,:/-])" if text[:1].isdigit() else "", r"(?![.,:/-]\d)" if text[-1:].isdigit() else "")
     return rf"(?<!\w){before}{re.escape(text)}{after}(?!\w)"
 
@@ -44,9 +44,9 @@ def words_of(text: str) -> list[str]:
 
 
 def plain(word: str) -> str:
-    """Return what a word is compared by: its small letters without a plural's ending, or its number.
+    """Return the form in which words are compared: lowercase without plural ending, or the number.
 
-    "1st" is "first", "Mon" is "Monday", "08:15" is "8:15".
+    "1st" equals "first", "Mon" equals "Monday", "08:15" equals "8:15".
     """
     word = word.casefold()
     if word in NUMBERS:
@@ -62,7 +62,7 @@ def plain(word: str) -> str:
 
 
 def in_words(text: str, *, like: str) -> str:
-    """Return a text with its numbers in words, as another has its own: "2" beside "three", "2nd" beside "first"."""
+    """Spell out the numbers of a text if `like` spells out its own: beside "three", "2" becomes "two"."""
 
     def said(match: re.Match[str]) -> str:
         number, of = int(match[1]), _ORDINALS if match[2] else NUMBERS
@@ -72,22 +72,23 @@ def in_words(text: str, *, like: str) -> str:
 
 
 def full_day(word: str) -> str:
-    """Return the day of the week of which a word is the beginning, such as "Mon"; empty if there is none."""
+    """Return the weekday that a word such as "Mon" abbreviates; empty if there is none."""
     return next((day.capitalize() for day in _DAYS if len(word) > 2 and day.startswith(word.casefold())), "")
 
 
 def shared_words(text: str, goal: str, others: Sequence[str] = ()) -> str:
-    """Return the part of a text whose words stand in a goal, in their order, in any case and number.
+    """Return the part of a text that also occurs in a goal, ignoring case and plural endings.
 
-    Of several such parts it is the one that tells most: a word counts the less, the more of the others have it.
+    If there are several parts, the most distinctive one is returned: a word counts less the more of the others contain
+    it.
 
     Args:
-        text: such as the name of an element.
-        goal: in words.
-        others: texts that might have stood in its place, such as the names of the elements beside it.
+        text: for example the name of an element.
+        goal: the goal in words.
+        others: texts that could have been used instead, such as the names of neighboring elements.
 
     Returns:
-        The part as the text has it; empty if they share nothing, or only what all others have, or words like "the".
+        The part as spelled in the text; empty if only words like "the", or words that all others contain, are shared.
     """
     mine, there = list(WORD.finditer(text)), list(map(plain, words_of(goal)))
     said = [plain(one[0]) for one in mine]
@@ -106,7 +107,7 @@ def shared_words(text: str, goal: str, others: Sequence[str] = ()) -> str:
 
 
 def said_as(text: str, goal: str) -> str:
-    """Return the part of a goal that says a text in any case and number; empty if none does."""
+    """Return the part of a goal that mentions a text, ignoring case and plural endings; empty if there is none."""
     wanted, there = list(map(plain, words_of(text))), list(WORD.finditer(goal))
     said = [plain(one[0]) for one in there]
     for place in range(len(said) - len(wanted) + 1 if wanted else 0):
@@ -116,11 +117,11 @@ def said_as(text: str, goal: str) -> str:
 
 
 def texts_of_goal(goal: str, steps: Iterable[tuple[Action, Sequence[Mapping[str, Any]]]]) -> list[str]:
-    """Return what was typed, chosen or clicked that stands in the goal, word for word.
+    """Return the texts that were typed, chosen or clicked and that occur verbatim in the goal.
 
     Args:
-        goal: in words.
-        steps: each action, with the elements of the page that it was done on.
+        goal: the goal in words.
+        steps: each action, with the elements of the page that it was performed on.
     """
     found: list[str] = []
     for action, elements in steps:

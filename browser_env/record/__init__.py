@@ -1,1 +1,1 @@
-"""Episodes on disk: written, read, replayed, and recorded from what a person does in a window."""
+"""Episodes on disk: written, read, replayed, and recorded from a person's actions in a browser window."""

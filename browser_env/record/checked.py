@@ -1,7 +1,7 @@
-"""An episode that may come from anybody: read only if it is whole, of bounded size, and all in its own folder.
+"""Episodes from untrusted sources: accepted only if complete, of bounded size, and contained in their own folder.
 
-Nothing that it names is opened, asked for or run: no address, no path outside its folder, no task. What is returned has
-the types that an environment's own observations have.
+Nothing that an episode names is opened, requested or run: no address, no path outside its folder, no task. The returned
+data has the same types as an environment's own observations.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from selfsurf.browser_env.record.verdict import verdict_of
 from selfsurf.browser_env.text import one_line, well_formed
 
 LARGEST_FILE = 256 * 2**20
-"""Bytes of one file of an episode: a thousand steps on large pages."""
+"""Maximum size of one file of an episode in bytes, enough for a thousand steps on large pages."""
 
 LARGEST = 2**30
-"""Bytes of an episode, screenshots included."""
+"""Maximum size of an episode in bytes, screenshots included."""
 
 MOST_FILES = 10_000
-"""Files of an episode."""
+"""Maximum number of files of an episode."""
 
 MOST_PIXELS = 50_000_000
-"""Pixels of a screenshot."""
+"""Maximum number of pixels of a screenshot."""
 
 LONGEST_GOAL = 20_000
-"""Characters of a goal, and of the names and addresses that an episode gives itself."""
+"""Maximum length of a goal, and of an episode's names and addresses, in characters."""
 
 LONGEST_PAGE = 8_000_000
-"""Characters of a page's outline, or of its text: several times what an observation has by default."""
+"""Maximum length of a page's outline or text in characters, several times an observation's default limit."""
 
 MOST_STEPS = 2_000
-"""Steps of an episode: what is learned from one of them is drawn from all of it."""
+"""Maximum number of steps of an episode. Learning from one step takes all of them into account."""
 
 _NUMBERS = range(2**31)
 _IMAGE = re.compile(r"artifacts/[\w-][\w.-]*\.png")
@@ -47,13 +47,13 @@ T = TypeVar("T")
 
 
 class CheckedEpisode:
-    """An episode whose files are all there, unchanged since it ended, and hold what `docs/episodes.md` says.
+    """An episode that is complete, unchanged since it ended, and valid according to `docs/episodes.md`.
 
     Args:
-        folder: of the episode.
+        folder: folder of the episode.
 
     Raises:
-        EpisodeError: something is missing, damaged, too large or outside the folder. The message says what, first.
+        EpisodeError: a part is missing, damaged, too large or outside the folder; the message names the part.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -70,21 +70,21 @@ class CheckedEpisode:
                     raise EpisodeError(f"it is too long: more than {MOST_STEPS:,} steps")
                 self.steps.append(_step(record, index))
             self.solved = verdict is not None and verdict.solved
-            """Does it count as solved (`browser_env.record.verdict`)?"""
+            """Whether the episode counts as solved (`browser_env.record.verdict`)."""
             self.judged = verdict is not None
-            """Does anybody know?"""
+            """Whether the episode has a verdict."""
             self.final = _final(self.meta["final"])
-            """What was seen after the last step; None where it is not known."""
+            """Observation after the last step; None if it is unknown."""
         except EpisodeError as error:
             raise EpisodeError(one_line(str(error))) from None
         except (ArithmeticError, AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
             raise EpisodeError(f"it is damaged: {one_line(str(error)) or type(error).__name__}") from None
 
     def screenshot(self, index: int) -> Any:
-        """Return what a step's screenshot shows, uint8 (height, width, 3), RGB; None if none was taken.
+        """Return the screenshot of a step as uint8 RGB (height, width, 3); None if none was taken.
 
         Raises:
-            EpisodeError: it is no picture, or too large a one.
+            EpisodeError: the file is not a picture, or the picture is too large.
         """
         import numpy as np
         from PIL import Image, UnidentifiedImageError
@@ -103,7 +103,7 @@ class CheckedEpisode:
 
 
 def _final(record: Mapping[str, Any] | None) -> Observation | None:
-    """Return the last observation. One that lacks a part, as earlier versions wrote it, spoils no episode."""
+    """Return the last observation; None if it is missing or, as in earlier versions, incomplete."""
     try:
         return None if record is None else observation_of(record)
     except EpisodeError:
@@ -111,7 +111,7 @@ def _final(record: Mapping[str, Any] | None) -> Observation | None:
 
 
 def _check_files(folder: Path) -> None:
-    """Make sure that reading the folder's files ends, and reads nothing else."""
+    """Reject links, devices and oversized files, so that reading the folder terminates and stays inside it."""
     if folder.is_symlink():
         raise EpisodeError("it is a link to elsewhere")
     total = count = 0
@@ -200,14 +200,14 @@ def _step(record: Mapping[str, Any], index: int) -> dict[str, Any]:
 
 
 def observation_of(record: Mapping[str, Any], where: str = "") -> Observation:
-    """Return an observation from disk as the environment gave it, without its screenshot.
+    """Restore an observation from its record on disk, without the screenshot.
 
     Args:
-        record: of a step.
-        where: begins a message about it.
+        record: the recorded observation.
+        where: prefix of error messages.
 
     Raises:
-        EpisodeError: a part of it is missing, or is no such thing.
+        EpisodeError: a part of the observation is missing or has the wrong type.
     """
     try:
         elements = tuple(map(_element, _list(record["elements"], "elements")))
@@ -248,7 +248,7 @@ def _element(record: Mapping[str, Any]) -> Element:
         bbox=(box[0], box[1], box[2], box[3]),
         in_viewport=bool(record["in_viewport"]),
         frame=_text(record["frame"], "frame"),
-        options=_texts(record.get("options", []), "options"),  # older episodes have none
+        options=_texts(record.get("options", []), "options"),  # missing in older episodes
     )
 
 

@@ -1,11 +1,11 @@
-"""Episodes on disk: one folder each, written as they happen, read back by trainer, report and viewer.
+"""Episodes on disk: one folder each, written step by step, read by trainer, report and viewer.
 
-    episode.json   ids, task, seed, agent, model, adapter, versions; outcome and totals once it has ended
-    steps.jsonl    a line a step: observation, completions, actions, privileged view, reward, timing, error
+    episode.json   IDs, task, seed, agent, model, adapter, versions; outcome and totals once it has ended
+    steps.jsonl    one line per step: observation, completions, actions, privileged view, reward, timing, error
     artifacts/     screenshots
-    manifest.json  the SHA-256 of each of these files, once it has ended
+    manifest.json  the SHA-256 of each of these files, once the episode has ended
 
-Whoever writes one (`run`, `record`, benchmarks, rollouts), the format is the same: `browser_env.record.format`.
+`run`, `record`, benchmarks and rollouts all write the same format: `browser_env.record.format`.
 """
 
 from __future__ import annotations
@@ -36,33 +36,32 @@ from selfsurf.browser_env.text import well_formed
 Redact = Callable[[dict[str, Any]], dict[str, Any]]
 
 LARGEST_READ = 2**29
-"""Bytes of a file that is read."""
+"""Maximum size of a file to read, in bytes."""
 
 
 class EpisodeError(ValueError):
-    """A folder that should hold an episode does not, or holds one that can't be read."""
+    """A folder contains no episode, or one that can't be read."""
 
 
 class EpisodeWriter:
-    """Writes one episode into a new folder.
+    """A writer of one episode into a new folder.
 
-    Every step is on disk when `step` returns, so a killed process loses at most the step under way.
+    Every step is on disk when `step` returns, so a killed process loses at most the current step.
 
     Args:
-        folder: created; must not hold an episode yet.
-        meta: what is known at the start: `episode_id`, `env_id`, `seed`, `goal`, `agent`, `model`, `versions`, ...
-            With `redacted` as `full` the episode is redacted in full and has no pictures.
-        redact: applied to every record before it is written, besides taking out the secrets of this process's
+        folder: created if missing; must not contain an episode.
+        meta: metadata known at the start: `episode_id`, `env_id`, `seed`, `goal`, `agent`, `model`, `versions`, ... If
+            `redacted` is `full`, the episode is fully redacted and has no screenshots.
+        redact: applied to every record before it is written, in addition to masking the secrets of this process's
             environments.
-        journal: where to write down each action before it is sent; steps are then on the disk, too, and not only in
-            the system's memory, when `step` returns.
+        journal: records each action before it is sent. With a journal, `step` also syncs to disk before it returns.
 
     Raises:
-        EpisodeError: the folder holds an episode already, or another process begins one in it.
+        EpisodeError: the folder already contains an episode, or another process is starting one there.
     """
 
     _saved: tuple[str, Any] | None = None
-    """The last picture that was written, and its name."""
+    """Name and pixels of the last screenshot that was written."""
 
     def __init__(
         self,
@@ -87,15 +86,15 @@ class EpisodeWriter:
 
     @classmethod
     def reopen(cls, folder: Path, journal: Journal) -> EpisodeWriter:
-        """Go on with an episode that another process has begun and that has not ended.
+        """Continue an unfinished episode that another process started.
 
         Raises:
-            EpisodeError: there is none, or it is damaged.
+            EpisodeError: the episode is missing or damaged.
         """
         path, writer = folder / "steps.jsonl", cls.__new__(cls)
         whole = path.read_bytes() if path.exists() else b""
         if (end := whole.rfind(b"\n") + 1) < len(whole):
-            os.truncate(path, end)  # a last line that a kill cut off would spoil the next one
+            os.truncate(path, end)  # a last line cut off by a kill would corrupt the next one
         episode = Episode(folder)
         steps = list(episode.steps())
         writer.folder, writer.journal, redact = folder, journal, _redaction(episode.meta)
@@ -108,18 +107,19 @@ class EpisodeWriter:
 
     @property
     def redacted_in_full(self) -> bool:
-        """Is it for sharing, so that nothing private may lie beside it either?"""
+        """Whether the episode is redacted for sharing, so that nothing private may be stored beside it."""
         return bool(self._meta["redacted"] == "full")
 
     @property
     def steps(self) -> int:
-        """Number of steps that are written."""
+        """Number of steps written so far."""
         return self._steps
 
     def note_before(self, event: str, **more: Any) -> None:
-        """Write into the journal, if there is one, what is about to happen in the step under way.
+        """Write an imminent event of the current step to the journal, if the episode has one.
 
-        Of an `observation` the screenshot becomes the step's artifact, for whoever records that step after a kill.
+        The screenshot of an `observation` is saved as the step's artifact, so that the step can be recorded after a
+        kill.
         """
         if self.journal is not None:
             if "observation" in more:
@@ -128,7 +128,7 @@ class EpisodeWriter:
             self.journal.write(self._steps, event, **more)
 
     def _claim(self) -> None:
-        """Begin the episode, unless there is one, also where two begin at the same time."""
+        """Start the episode unless the folder contains one, safely even if two processes start at the same time."""
         try:
             lock = FolderLock(self.folder)
         except FolderInUse as error:
@@ -141,18 +141,18 @@ class EpisodeWriter:
                 self._write_meta(AGAIN)
         except NoRoom:
             with contextlib.suppress(OSError):
-                (self.folder / "artifacts").rmdir()  # nothing has begun: the folder can be given again
+                (self.folder / "artifacts").rmdir()  # the episode has not begun, so its folder can be used again
             raise
         finally:
             lock.release()
 
     @property
     def trace_id(self) -> str | None:
-        """Of the log of its attempts (docs/logs.md), if there is one."""
+        """ID of the episode's attempt log (docs/logs.md); None if there is none."""
         return self._meta["traceId"]
 
     def note(self, **meta: Any) -> None:
-        """Add to what is known about the episode, or correct it."""
+        """Add or correct metadata of the episode."""
         self._meta.update(meta)
         self._write_meta()
 
@@ -175,18 +175,19 @@ class EpisodeWriter:
         """Add a step.
 
         Args:
-            observation: what the agent saw.
-            action: what it did, in any form.
-            reward: what it got.
+            observation: observation on which the agent acted.
+            action: action of the agent, in any form.
+            reward: reward of the step.
             info: the environment's info after the step.
-            after: what is there after the step, for errors and events.
+            after: observation after the step, for errors and events.
             privileged: the oracle's view of `observation`.
-            policy: the only completion, as `agents.play.provenance.policy_record` has it.
-            completions: where there were several, each of them in the same form.
-            decision: where there was none, what the agent decided without asking a model.
-            time: when the step began, in Unix seconds; by default, when its action began.
-            questions: what was asked and answered, as `{"question", "answer"}`; by default, what an `ask_user` asked.
-            narration: what the agent says about the step, in words.
+            policy: the step's only completion, in the form of `agents.play.provenance.policy_record`.
+            completions: the step's completions if there are several, in the same form.
+            decision: decision of the agent if no model was called.
+            time: start of the step in Unix seconds; by default, the start of its action.
+            questions: questions with their answers, as `{"question", "answer"}`; by default, that of an `ask_user`
+                action.
+            narration: the agent's description of the step in words.
         """
         done = form.action_entry(after["last_action"] or form.plain(action))
         record = {
@@ -234,14 +235,13 @@ class EpisodeWriter:
         """Close the episode and write its manifest.
 
         Args:
-            outcome: how it ended.
-            trainable: whether a learner may draw conclusions from it.
+            outcome: final outcome of the episode.
+            trainable: whether the episode may be used for training.
             after: the last observation.
-            detail: the outcome's reason, in one sentence.
-            score: the task's own details; by default, those of the last step.
-            totals: what else was added up, besides steps and reward. `judged` says whether outcome and reward are a
-                task's; by default they are, unless the outcome is `stopped`, or no task has
-                judged a `timeout` or an `infeasible`.
+            detail: reason for the outcome, in one sentence.
+            score: details of the task's score; by default, those of the last step.
+            totals: further totals besides steps and reward. `judged` is whether outcome and reward come from a task; by
+                default true, except for `stopped`, and for `timeout` and `infeasible` if no task has judged them.
         """
         self._lines.close()
         full: NoRoom | None = None
@@ -249,7 +249,7 @@ class EpisodeWriter:
             self._meta["final"] = observation_text(after)
             try:
                 self._meta["final_screenshot"] = self._save_image(after)
-            except NoRoom as error:  # the end is written without its picture
+            except NoRoom as error:  # the end is still written, without its screenshot
                 full = error
         open_ends = ("stopped", "running") if self._judges else ("stopped", "running", "timeout", "infeasible")
         judged = outcome not in open_ends
@@ -267,7 +267,7 @@ class EpisodeWriter:
             raise full
 
     def discard(self) -> None:
-        """Take an episode away in which nothing has happened, its folder too unless it holds something else."""
+        """Delete an episode in which nothing has happened, and its folder unless other files remain."""
         self._lines.close()
         for name in ("episode.json", "steps.jsonl"):
             (self.folder / name).unlink()
@@ -295,7 +295,7 @@ class EpisodeWriter:
 
 
 def _redaction(meta: Mapping[str, Any]) -> Redact | None:
-    """Return what redacts an episode besides its secrets, if its owner wants that."""
+    """Return the redaction function of an episode to be fully redacted; None for other episodes."""
     if meta["redacted"] != "full":
         return None
     from selfsurf.browser_env.record.redacted import in_full
@@ -304,22 +304,23 @@ def _redaction(meta: Mapping[str, Any]) -> Redact | None:
 
 
 def write_manifest(folder: Path) -> None:
-    """Write the manifest of a finished episode; again, after anything in it was changed on purpose."""
+    """Write the manifest of a finished episode, or update it after an intended change."""
     text = json.dumps({"files": _hashes(folder)}, indent=1)
     write_atomically(folder / "manifest.json", text)
 
 
 def change_meta(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change `episode.json` of a finished episode on purpose, and its hash in the manifest.
+    """Change `episode.json` of a finished episode, and its hash in the manifest.
 
-    The other files' hashes stay as they are. A process that is killed here leaves the episode before or after it.
+    The other files' hashes are left unchanged. A process killed meanwhile leaves the episode either unchanged or
+    changed completely.
 
     Args:
-        folder: the episode's.
-        change: alters what `episode.json` holds.
+        folder: folder of the episode.
+        change: modifies the content of `episode.json` in place.
 
     Raises:
-        EpisodeError: there is no episode, it has not ended, it was changed or damaged since, or is being written.
+        EpisodeError: the episode is missing, unfinished, being written, or was changed or damaged since it ended.
     """
     episode, path = Episode(folder), folder / "episode.json"
     if episode.meta["outcome"] == "running":
@@ -350,10 +351,10 @@ def change_meta(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 def _manifest(folder: Path) -> dict[str, dict[str, str]]:
-    """Return what `manifest.json` holds: the `files`, and while one of them is being changed, `next`.
+    """Return the content of `manifest.json`: the `files`, and `next` while a file is being changed.
 
     Raises:
-        EpisodeError: there is none, or it is damaged.
+        EpisodeError: the manifest is missing or damaged.
     """
     path = folder / "manifest.json"
     try:
@@ -368,7 +369,7 @@ def _manifest(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each of an episode's files."""
+    """Return the SHA-256 of each file of an episode."""
     files = [folder / "episode.json", folder / "steps.jsonl", *sorted((folder / "artifacts").rglob("*"))]
     return {file.relative_to(folder).as_posix(): _hash(file) for file in files if file.is_file()}
 
@@ -379,12 +380,12 @@ def _hash(path: Path) -> str:
 
 
 def new_folder(name: str) -> Path:
-    """Make a new folder under `runs/`, named after the time, and return it: `runs/run-20261122-101022`."""
+    """Create and return a new folder under `runs/`, named after the time, such as `runs/run-20261122-101022`."""
     return numbered(Path("runs") / clock.strftime(f"{name}-%Y%m%d-%H%M%S"))
 
 
 def numbered(first: Path) -> Path:
-    """Make a folder that is not there yet and return it: `first`, or `first-2` and so on."""
+    """Create and return a folder with an unused name: `first`, or `first-2` and so on."""
     number, folder = 2, first
     while True:
         with suppress(FileExistsError):
@@ -394,10 +395,10 @@ def numbered(first: Path) -> Path:
 
 
 def _read(path: Path) -> bytes:
-    """Return what is in a file.
+    """Return the content of a file.
 
     Raises:
-        EpisodeError: reading it might not end: it is no file, or a huge one.
+        EpisodeError: the path is not a regular file, or the file is too large.
     """
     kind = path.stat()
     if not stat.S_ISREG(kind.st_mode):
@@ -408,12 +409,12 @@ def _read(path: Path) -> bytes:
 
 
 class Episode:
-    """An episode read from disk, in the shape of format 2 whichever format it was written in.
+    """An episode read from disk, converted to format 2 if necessary.
 
-    `meta` is what `episode.json` holds. Fields that this version doesn't know are left as they are.
+    `meta` is the content of `episode.json`. Fields unknown to this version are kept unchanged.
 
     Raises:
-        EpisodeError: there is none in the folder, or its format is unknown or damaged.
+        EpisodeError: the folder contains no episode, or its format is unknown or damaged.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -440,7 +441,7 @@ class Episode:
 
     @property
     def being_written(self) -> bool:
-        """Whether a process writes it still, unlike an episode that was cut off."""
+        """Whether a process is still writing the episode; False if the episode was cut off."""
         return self.meta["outcome"] == "running" and is_held(self.folder / "steps.jsonl")
 
     def steps(self) -> Iterator[dict[str, Any]]:
@@ -465,12 +466,12 @@ class Episode:
             yield step
 
     def damage(self) -> list[str]:
-        """Compare the files with the manifest; return a sentence for each that is missing or was changed.
+        """Compare the files with the manifest; return a sentence for each missing, changed or added file.
 
-        Format 1 has no manifest, and so nothing to compare.
+        Episodes of format 1 have no manifest; nothing is compared.
 
         Raises:
-            EpisodeError: there is no manifest: the episode has not ended; or it can't be read.
+            EpisodeError: the manifest can't be read, or is missing because the episode has not ended.
         """
         if self.meta["format"] == 1 and not (self.folder / "manifest.json").exists():
             return []

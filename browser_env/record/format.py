@@ -1,6 +1,6 @@
-"""Format 2 of an episode: its fields with their empty values, and format 1 brought into the same shape.
+"""Format 2 of an episode: its fields with their default values, and the conversion from format 1.
 
-`docs/episodes.md` is the specification. Knows nothing about files and browsers.
+`docs/episodes.md` is the specification. This module is independent of files and browsers.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from selfsurf.browser_env.actions import Action, parse_action
 
 FORMAT = 2
-"""The format that is written."""
+"""Version of the format in which episodes are written."""
 
 READABLE = (1, FORMAT)
-"""The formats that can be read."""
+"""Versions of the format that can be read."""
 
 EPISODE: dict[str, Any] = {
     "format": FORMAT, "episode_id": "", "env_id": "Browser-v0", "task": None, "seed": None, "goal": "", "url": None,
@@ -28,7 +28,7 @@ EPISODE: dict[str, Any] = {
     "redacted": "secrets", "totals": {}, "final": None, "final_screenshot": None,
     "traceback": None, "terminal_reason": "", "terminal_type": "",
 }  # fmt: skip
-"""The fields of `episode.json`."""
+"""Fields of `episode.json` with their default values."""
 
 STEP: dict[str, Any] = {
     "step": 0, "time": None, "observation": {}, "screenshot": None, "completions": [], "decision": None,
@@ -36,18 +36,18 @@ STEP: dict[str, Any] = {
     "privileged": None, "reward": 0.0, "outcome": "running", "outcome_detail": "", "score": {}, "error": "",
     "events": [], "requests": None, "timing": {},
 }  # fmt: skip
-"""The fields of a line of `steps.jsonl`."""
+"""Fields of a line of `steps.jsonl` with their default values."""
 
 COMPLETION: dict[str, Any] = {
     "prompt": [], "text": "", "prompt_token_ids": [], "prefill_token_ids": [], "token_ids": [], "logprobs": [],
     "tokens": None, "grammar": None, "finish_reason": None, "usage": None, "error": "", "thinking": "",
 }  # fmt: skip
-"""The fields of an entry of `completions`."""
+"""Fields of an entry of `completions` with their default values."""
 
 DECISION: dict[str, Any] = {
     "guard": "", "guards": {}, "demonstrated": False, "more": [], "place": 0, "left": "", "roles": [], "graph": {},
 }  # fmt: skip
-"""The fields of `decision`: what the agent made of its completions."""
+"""Fields of `decision`, the agent's decision based on its completions, with their default values."""
 
 
 _OR_NULL: dict[str, type | tuple[type, ...]] = {
@@ -57,11 +57,11 @@ _OR_NULL: dict[str, type | tuple[type, ...]] = {
     "waiting": dict, "risk": dict, "privileged": dict,
     "requests": list,
 }  # fmt: skip
-"""Types of the fields whose empty value is null. Those of the others are their empty values'."""
+"""Types of the fields whose default value is null. Other fields have the type of their default value."""
 
 
 def misfits(empty: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
-    """Return the fields of an episode or a step whose type is not what the format says."""
+    """Return the fields of an episode or a step whose type violates the format."""
     wrong = []
     for name, value in empty.items():
         found, kind = record[name], _OR_NULL.get(name) or ((int, float) if type(value) is float else type(value))
@@ -71,7 +71,7 @@ def misfits(empty: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
 
 
 def filled(empty: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record that has every field; what is not given has its empty value."""
+    """Return a record with every field; missing fields get their default values."""
     return {**deepcopy(dict(empty)), **given}
 
 
@@ -81,9 +81,9 @@ def completions_and_decision(
     """Return the fields `completions` and `decision` of a step.
 
     Args:
-        records: what the agent recorded of each completion (`agents.play.provenance`). The last one's decision is the
-            step's.
-        decision: that of a step for which no model was asked.
+        records: the agent's record of each completion (`agents.play.provenance`). The last record contains the step's
+            decision.
+        decision: decision of a step for which no model was called.
     """
     completions: list[dict[str, Any]] = []
     decision = decision and filled(DECISION, decision)
@@ -94,7 +94,7 @@ def completions_and_decision(
 
 
 def action_entry(action: Any) -> dict[str, Any]:
-    """Return an entry of `actions` from an action's data or JSON text; what is neither is `{"unreadable": text}`."""
+    """Return an entry of `actions` for an action's data or JSON text; other input becomes `{"unreadable": text}`."""
     if isinstance(action, str):
         try:
             data = json.loads(action)
@@ -109,13 +109,13 @@ def recorded_action(entry: Mapping[str, Any]) -> Action:
     """Return the action of an entry of `actions`.
 
     Raises:
-        ActionError: it is not one.
+        ActionError: the entry is not a valid action.
     """
     return parse_action(entry.get("unreadable", dict(entry)))
 
 
 def asked(action: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the field `questions`: what an `ask_user` asked and, where somebody answered, what was said."""
+    """Return the field `questions`: the question of an `ask_user` action, and the answer if somebody gave one."""
     if action.get("action") != "ask_user" or not isinstance(action.get("question"), str):
         return []
     new = after["messages"][len(before["messages"]) :]
@@ -124,7 +124,7 @@ def asked(action: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[s
 
 
 def current_episode(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `episode.json` holds in the shape of format 2; fields that this version doesn't know stay."""
+    """Convert the content of `episode.json` to format 2. Fields unknown to this version are kept."""
     if meta["format"] == FORMAT:
         return filled(EPISODE, meta)
     new = dict(meta)
@@ -136,7 +136,7 @@ def current_episode(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def current_step(record: Mapping[str, Any], written_in: int) -> dict[str, Any]:
-    """Return a line of `steps.jsonl` in the shape of format 2."""
+    """Convert a line of `steps.jsonl` to format 2."""
     if written_in == FORMAT:
         return filled(STEP, record)
     new = dict(record)
@@ -146,7 +146,7 @@ def current_step(record: Mapping[str, Any], written_in: int) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it."""
+    """Return a value in a form that JSON can represent."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, np.generic):

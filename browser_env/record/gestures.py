@@ -1,7 +1,7 @@
-"""Turns facts about a person's input into actions: presses into clicks and drags, keystrokes into one `fill`.
+"""Conversion of a person's input into actions: presses become clicks and drags, keystrokes become one `fill`.
 
-Knows nothing about pages and browsers. The last action stays open: typing continues, and a click becomes a double
-click, or turns out to have only opened a field or a list.
+This module is independent of pages and browsers. The last action stays open: typing may continue, and a click may
+become a double click, or turn out to have only opened a field or a list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from selfsurf.browser_env.actions import Action, Click, Drag, Fill, Press, Scrol
 from selfsurf.browser_env.observation import Observation
 
 STILL = 6
-"""CSS pixels that the mouse may move during a click."""
+"""Maximum movement of the mouse during a click, in CSS pixels."""
 
 _BUTTONS = {0: "left", 1: "middle", 2: "right"}
 _FIELDS = ("line", "long", "value")
@@ -29,22 +29,22 @@ class Draft:
 
     action: Action
     before: Observation
-    """The observation before it."""
+    """Observation before the action."""
     since: int = -1
-    """The tab's clock before it."""
+    """Clock of the tab before the action."""
     held: bool = False
-    """It may turn out to be the beginning of another action, so it isn't complete yet."""
+    """Whether the action is incomplete because it may turn out to be the start of another action."""
     doubtful: bool = False
-    """It has no target element, and counts only if it has an effect."""
+    """Whether the action has no target element, and so counts only if it has an effect."""
     secret: str = ""
-    """The value that a placeholder in the action stands for."""
+    """Secret value that a placeholder in the action stands for."""
     learned: list[str] = field(default_factory=list)
-    """Values of it that are redacted because of this action."""
+    """Typed forms of the secret that are redacted because of this action."""
     events: list[str] = field(default_factory=list)
     result: Any = None
-    """What the environment says of it, once the page has settled."""
+    """Result of the action in the environment, once the page has settled; None before."""
     begun: float = field(default_factory=time.time)
-    """When it was noticed, in Unix seconds."""
+    """Time at which the action was noticed, in Unix seconds."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Held:
 
 
 class Gestures:
-    """The state between two facts. `draft` is the open action."""
+    """A converter of input facts into actions. `draft` is the action that is still open."""
 
     def __init__(self) -> None:
         self.draft: Draft | None = None
@@ -65,18 +65,20 @@ class Gestures:
         self._ready: Observation | None = None
         self._break: tuple[dict[str, Any], Observation, int] | None = None
         self._clicked: int | None = None
-        """What was clicked last, if the click is complete and nothing has come since: a file chooser may be open."""
+        """ID of the element clicked last, if the click is complete and no fact has followed: a file chooser may be
+        open."""
 
     def add(self, fact: dict[str, Any], before: Observation, since: int = -1) -> list[Draft]:
-        """Process a fact.
+        """Process a fact about a person's input.
 
         Args:
-            fact: as `browser_env.record.input_listener` reports it, or `{"kind": "tick"}` after a moment without one.
-            before: the observation at that moment.
-            since: the tab's clock then.
+            fact: as reported by `browser_env.record.input_listener`, or `{"kind": "tick"}` after a moment without
+                input.
+            before: observation at that moment.
+            since: clock of the tab at that moment.
 
         Returns:
-            The drafts that it completes, in order.
+            The drafts that the fact completes, in order.
         """
         over: list[Draft] = []
         if self._break is not None:
@@ -93,19 +95,19 @@ class Gestures:
         return [old] if old is not None else []
 
     def complete(self) -> None:
-        """Complete the open action, since nothing has come for a while."""
+        """Complete the open action after a pause in the input."""
         last, self.draft = self.draft and self.draft.action, None
         self._clicked = last.id if isinstance(last, Click) else None
 
     def finish(self) -> list[Draft]:
-        """Complete what is open, at the end."""
+        """Complete the open actions at the end of a recording."""
         late, self._break = self._break, None
         over = self._on_key(*late) if late is not None else []
         old, self.draft = self.draft, None
         return [*over, old] if old is not None else over
 
     def page_left(self) -> list[Draft]:
-        """The page is gone: a press that caused it was a click, although its release was not reported."""
+        """Treat an open press as a click, because the page has gone and its release is never reported."""
         held, self._press = self._press, None
         if held is None or held.fact["button"] != 0 or held.fact["control"] in ("select", *_FIELDS):
             return []
@@ -144,7 +146,7 @@ class Gestures:
     def _click(self, held: _Held, count: int) -> Draft:
         fact = held.fact
         more = {"button": _BUTTONS.get(fact["button"], "left"), "modifiers": tuple(fact["held"]), "count": count}
-        drawn = fact["control"] == "canvas"  # the position matters
+        drawn = fact["control"] == "canvas"  # on a canvas the position matters
         if fact["id"] is None or drawn:
             x, y = (round(value, 1) for value in fact["at"])
             return Draft(Click(x=x, y=y, **more), held.before, held.since, doubtful=not drawn)  # type: ignore[arg-type]
@@ -161,7 +163,7 @@ class Gestures:
         return Draft(drag, held.before, held.since, doubtful=start["id"] is None and not end["selected"])
 
     def _on_dragend(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
-        self._press = None  # what was dragged was dropped nowhere
+        self._press = None  # the drag ended without a drop
         return []
 
     def _on_before(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
@@ -216,7 +218,7 @@ class Gestures:
         if id is None:
             return []
         action = Upload(id=id, files=tuple(fact["names"]))
-        if self.draft and opener is not None:  # the click that opened the file chooser
+        if self.draft and opener is not None:  # the click only opened the file chooser
             self.draft.action, self.draft.result, self.draft.held = action, None, False
             return []
         return self._begin_ready(action, before, since)
@@ -230,7 +232,7 @@ class Gestures:
         return self._begin_ready(Scroll(id=fact["id"], dx=fact["dx"], dy=fact["dy"]), before, since)
 
     def _begin_ready(self, action: Action, before: Observation, since: int, *, held: bool = False) -> list[Draft]:
-        """Open an action of which only the result is reported; an earlier fact has the observation before it."""
+        """Open an action reported only by its result, with the observation of an earlier fact if there is one."""
         press, self._press = self._press, None
         if press is not None:
             before, since = press.before, press.since
@@ -242,7 +244,7 @@ class Gestures:
         return self.draft is not None and id is not None and getattr(self.draft.action, "id", None) == id
 
     def _secret_name(self, id: int, before: Observation) -> str:
-        """Return the name for a secret typed into a field: the field's own, in characters that names may have."""
+        """Return a name for a secret typed into a field: the field's name in lowercase letters, digits and hyphens."""
         name = next((element["name"] for element in before["elements"] if element["id"] == id), "")
         return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "password"
 

@@ -1,7 +1,7 @@
-"""Listens to a person's input in a tab: trusted events of every frame, reported by a script that pages can't reach.
+"""Observation of a person's input in a tab: trusted events of all frames, reported by a script that pages can't reach.
 
-The script runs in the in-page script's isolated world, so a page can neither call nor remove it, and it listens from
-before the page's first script, so no handler of the page can keep an event from it. Only events from the browser itself
+The script runs in the isolated world of the in-page script, so a page can neither call nor remove it. It starts before
+the page's first script, so no handler of the page can hide an event from it. Only events from the browser itself
 (`isTrusted`) count.
 """
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class InputListener:
-    """Reports facts about input with `report(tab, fact)`, in order.
+    """A listener that calls `report(tab, fact)` for each fact about a person's input, in order.
 
     Args:
-        report: called on the runtime's loop. A fact has a `kind` and, for most kinds, the `id` of the target element
-            and `raw`, a pass over the page at that moment.
-        view: what is observed.
+        report: called on the runtime's event loop. A fact has a `kind` and, for most kinds, the `id` of the target
+            element and `raw`, the raw observation of the page at that moment.
+        view: options of the observation.
     """
 
     def __init__(self, report: Callable[[Tab, dict[str, Any]], None], view: ViewOptions) -> None:
@@ -36,7 +36,7 @@ class InputListener:
         seen = {"reach": view.reach, "limits": asdict(view.limits)}
         told = json.dumps({"event": self._event, "report": self._binding, **seen})
         self.script = f"{read_script('input_recorder')}\nrecord({told});"
-        """Source to add to the in-page script."""
+        """JavaScript to add to the in-page script."""
 
     async def listen(self, tab: Tab, protocol: ProtocolSession) -> None:
         """Start listening in a target of a tab, in its present and future frames."""
@@ -46,7 +46,7 @@ class InputListener:
                 self._report(tab, json.loads(event["payload"]))
 
         protocol.on("Runtime.bindingCalled", called)
-        await protocol.send("Runtime.enable")  # without it, later worlds have no binding
+        await protocol.send("Runtime.enable")  # without this, worlds created later have no binding
         await protocol.send("Runtime.addBinding", {"name": self._binding, "executionContextName": WORLD})
         names = f"const EVENT = {json.dumps(self._event)}, REPORT = {json.dumps(self._binding)};"
         await protocol.send(

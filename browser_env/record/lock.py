@@ -1,6 +1,6 @@
-"""Keeps two processes, and two purposes, from writing into one folder.
+"""Locks that keep two processes, or two parts of one process, from writing into the same folder.
 
-The kernel lets go of a lock when its process ends, however it does.
+The kernel releases a lock when its process ends, for whatever reason.
 """
 
 from __future__ import annotations
@@ -12,24 +12,27 @@ from pathlib import Path
 from typing import TextIO, cast
 
 _NOTES = (".log", ".txt", ".out", ".err")
-"""Files that may be in a folder before anything begins there, such as what is written of a command's output."""
+"""Suffixes of files that may exist in a folder before a run starts there, such as the redirected output of a command.
+"""
 
 
 def something_else(folder: Path) -> str:
-    """Name what is in a folder already, hidden files and notes left out; empty if there is nothing."""
+    """Return the name of a file already in a folder, ignoring hidden files and notes; empty if there is none."""
     others = (path.name for path in folder.iterdir() if not path.name.startswith(".") and path.suffix not in _NOTES)
     return min(others, default="")
 
 
 class FolderInUse(ValueError):
-    """Another process, or another part of this one, writes into the folder."""
+    """Another process, or another part of this one, is writing into the folder."""
 
 
 class FolderLock:
-    """A `folder` held until `release`; it is made if need be. Where the file system has no locks nobody is kept out.
+    """An exclusive lock on `folder` until `release`. The folder is created if missing.
+
+    File systems without locks keep nobody out.
 
     Raises:
-        FolderInUse: it is held already.
+        FolderInUse: the folder is already locked.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,31 +44,31 @@ class FolderLock:
         except BlockingIOError:
             os.close(self._descriptor)
             raise FolderInUse(f"Another process is running in {folder}: wait for it, or give another folder.") from None
-        except OSError:  # a network's file system, for example
+        except OSError:  # a network file system, for example
             return
 
     def release(self) -> None:
-        """Let go of the folder, once."""
+        """Release the lock. Must be called only once."""
         with contextlib.suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a forked child may hold a copy of it
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a forked child may hold a copy of the descriptor
         os.close(self._descriptor)
 
 
 def open_held(path: Path, mode: str) -> TextIO:
-    """Open a file to write, with a lock that shows for as long as it is open (`is_held`)."""
+    """Open a file for writing, with a lock that `is_held` detects while the file is open."""
     file = path.open(mode, encoding="utf8")
-    with contextlib.suppress(OSError):  # a network's file system, for example
+    with contextlib.suppress(OSError):  # a network file system, for example
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return cast("TextIO", file)
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody has opened a file by `open_held` and writes it still."""
+    """Whether a file opened by `open_held` is still being written."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # it is not there, or its file system has no locks
+    except OSError:  # the file is missing, or its file system has no locks
         pass
     return False

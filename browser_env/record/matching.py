@@ -1,6 +1,6 @@
-"""Finds the element that a recorded action is about on the page at hand. Pure: it compares descriptions of elements.
+"""Search for the target element of a recorded action on the current page, by comparing element descriptions.
 
-Ids may differ from run to run, so an element is the same if its role and name are.
+IDs may differ between runs, so two elements match if role and name are equal.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _ELEMENT = ("id", "from_", "to")
 
 
 def matching(action: Action, then: Sequence[Element], now: Sequence[Element]) -> tuple[Action, str, str]:
-    """Return an action with the ids of now, how they were found, and what is missing.
+    """Return an action with current element IDs, the weakest kind of match, and an error for a missing element.
 
-    An element is the same if its role and name are; its id decides among several, then its place among them.
+    Elements match if role and name are equal. Among several matches the same ID decides, then the position.
     """
     changes: dict[str, int] = {}
     ways: list[str] = []

@@ -1,8 +1,8 @@
-"""Records what a person does in a browser's window as an episode, in the same format and actions as an agent's.
+"""Recording of a person's actions in a browser window as an episode, in the same format as an agent's.
 
-Facts about input come from `browser_env.record.input_listener`, those about tabs and addresses from
-`browser_env.record.tab_watcher`; `browser_env.record.gestures` turns them into actions. The observation is kept up to
-date while nothing happens, and taken again in the page at the very moment of an action, before the page reacts.
+Facts about input come from `browser_env.record.input_listener`, facts about tabs and addresses from
+`browser_env.record.tab_watcher`; `browser_env.record.gestures` turns them into actions. While nothing happens, the
+observation is kept up to date. At the moment of an action it is taken again in the page, before the page reacts.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.browser_env.session.tab import Tab
 
 QUIET = 0.15
-"""Seconds without input after which the page is settled and observed."""
+"""Seconds without input after which the page is observed."""
 
 WRITE_AFTER = 0.6
-"""Seconds after which a click can no longer become a double click, and is written."""
+"""Seconds after which a click can no longer become a double click and is written."""
 
 SWITCHING = 1.0
-"""Seconds after a tab appeared during which the mouse may still move in the previous one."""
+"""Seconds after a tab opens during which mouse movement in the previous tab is ignored."""
 
 EARLY = "input came before the page could be looked at: what is seen before it may be from just after it"
 
 LAST_EVENTS = 2.0
-"""Seconds to wait at the end for pages' last events."""
+"""Seconds to wait for the pages' last events at the end of a recording."""
 
 _FILLS = Fill | Select | Type
 
@@ -53,12 +53,12 @@ _END: Fact = (None, {"kind": "end"}, 0)
 
 
 class Recorder:
-    """Records one episode. `start`, then let the person act; `wait` until the end, then `finish`.
+    """A recorder of one episode: `start`, let the person act, `wait` until the end, then `finish`.
 
     Args:
         env: an environment with a window (`headless=False`) that has not been reset; with `dialogs="leave"` the person
             answers dialogs, for which `step_timeout` and `hang_timeout` have to allow time.
-        folder: where to write the episode; must not contain one.
+        folder: where to write the episode; must not contain an episode.
         meta: additional metadata, as for `EpisodeWriter`.
         shown: called with each recorded step: `step`, `action` (JSON text), `element` (role and name).
 
@@ -95,16 +95,16 @@ class Recorder:
         self._stray: list[str] = []
         self._last: tuple[str, tuple[str, ...]] = ("", ())
         self._focus: int | None = None
-        """The element that the last action left the focus at."""
+        """ID of the element that had the focus after the last action."""
         self._reported_at = self._tab_at = 0.0
         self._info: dict[str, Any] = {}
         self.core.on_tab = self._new_tab
 
     def start(self, seed: int | None = None) -> Observation:
-        """Open the window, set the task up and start recording.
+        """Open the window, set up the task and start recording.
 
         Raises:
-            EnvError: that failed.
+            EnvError: the environment could not be reset.
         """
         return runtime().run(self._start(seed))
 
@@ -119,11 +119,11 @@ class Recorder:
         return runtime().run(over())
 
     def finish(self, outcome: Outcome | str | None = None, answer: str = "") -> dict[str, Any]:
-        """End the recording: write what is still open, close the episode and the window.
+        """End the recording: write the open actions, then close the episode and the window.
 
         Args:
-            outcome: the person's verdict, if no task gives one: `solved` adds a last step `finish`.
-            answer: that step's answer.
+            outcome: the person's verdict, used if the task sets no outcome; `solved` adds a last step `finish`.
+            answer: answer of that step.
 
         Returns:
             A summary: `episode`, `steps`, `outcome`, `reward`, `trainable`.
@@ -163,11 +163,11 @@ class Recorder:
             self._preparing.add(task := asyncio.ensure_future(self._prepare(tab)))
             task.add_done_callback(self._preparing.discard)
         if fact["kind"] == "closed" and self._session is not None and not self._open_tabs():
-            self._facts.put_nowait(_END)  # after the input that came before
+            self._facts.put_nowait(_END)  # ends the recording after the input queued so far
 
     async def _prepare(self, tab: Tab) -> None:
-        """Install the script in a new document at once: there may be input before it is observed."""
-        with contextlib.suppress(Exception):  # it is gone again
+        """Install the script in a new document at once, because input may precede the first observation."""
+        with contextlib.suppress(Exception):  # the document may be gone again
             await tab.call("idAt", path=[], firstId=self._session.next_id if self._session is not None else 1)
 
     def _open_tabs(self) -> list[Tab]:
@@ -192,7 +192,7 @@ class Recorder:
     async def _take(self, tab: Tab, fact: dict[str, Any], since: int) -> None:
         kind, closed = fact["kind"], not self._open_tabs()
         if closed and (kind in ("tab", "closed") or tab is not self._was_active):
-            return  # closing the window is no action
+            return  # closing the window is not an action
         if kind == "early":
             fact = {"kind": "event", "event": EARLY}
         if fact["kind"] == "event":
@@ -205,7 +205,7 @@ class Recorder:
         if tab not in self._session.tabs and not closed:
             if kind == "here" or tab is not self._was_active:
                 return
-            # it closed itself at once, as a popup does after its "Allow"
+            # the tab closed itself at once, as a popup does after its "Allow"
         elif tab is not self._session.active and not closed:
             if kind == "here" and fact["at_time"] - self._tab_at < SWITCHING:
                 return
@@ -234,7 +234,7 @@ class Recorder:
         return seen
 
     async def _browser_fact(self, tab: Tab, fact: dict[str, Any]) -> None:
-        """Process a fact about a tab as a whole."""
+        """Process an event of a tab: a navigation, or the opening or closing of the tab."""
         if fact["kind"] == "nav":
             for action in await self._tabs.action_of(tab, fact):
                 await self._begin(action)
@@ -258,7 +258,7 @@ class Recorder:
             await self._settle(draft)
 
     async def _idle(self) -> None:
-        """Nothing has happened for a moment: observe the page, and write what is complete."""
+        """Observe the page after a pause in the input, and write completed actions."""
         if not self._open_tabs():
             self._over.set()
             return
@@ -278,7 +278,7 @@ class Recorder:
 
     async def _refresh(self) -> None:
         """Observe the page again if it has changed."""
-        with contextlib.suppress(Exception):  # it is changing just now: the next attempt will succeed
+        with contextlib.suppress(Exception):  # the page is changing: the next attempt will succeed
             edition = await asyncio.wait_for(self._session.active.call("edition"), 5)
             if edition == self._edition and not self._dirty:
                 return
@@ -302,7 +302,7 @@ class Recorder:
         (draft.events if draft is not None else self._stray).extend(seen["events"])
 
     async def _settle(self, draft: Draft) -> None:
-        """Wait for an action's consequences, and have it scored."""
+        """Wait for an action's consequences, and have the environment score the action."""
         self._learn(draft)
         self._dirty = False
         if not self._open_tabs():
@@ -319,7 +319,7 @@ class Recorder:
         await self._note_edition()
 
     def _learn(self, draft: Draft) -> None:
-        """Redact a typed secret in everything that is written from now on, but not what was typed of it so far."""
+        """Redact a typed secret in all later records, and stop redacting the prefixes typed before it."""
         name = PLACEHOLDER.search(draft.action.to_json())
         if not draft.secret or name is None:
             return
@@ -336,7 +336,7 @@ class Recorder:
             await self._write(draft, then)
 
     async def _write(self, draft: Draft, then: Observation | None) -> None:
-        """Write a completed action. `then`: the observation when the next one began."""
+        """Write a completed action. `then` is the observation when the next action began."""
         if self._over.is_set() and self.outcome is not Outcome.RUNNING:
             return
         if draft.result is None:
@@ -366,10 +366,10 @@ class Recorder:
             self._over.set()
 
     def _before(self, draft: Draft) -> Observation:
-        """Return what was seen before an action, the focus where the last one left it.
+        """Return the observation before an action, with the focus where the last action left it.
 
-        A person moves it to the next field with Tab, which is no action: from that an agent would learn to fill the
-        field that has it.
+        A person moves to the next field with Tab, which is not recorded. From the moved focus an agent would learn to
+        fill whichever field has it.
         """
         seen, focus = draft.before, focused(draft.before)
         if not isinstance(draft.action, _FILLS) or focus is None or focus != draft.action.id or focus == self._focus:
@@ -399,7 +399,7 @@ class Recorder:
         score = self._info.get("score", {})
         self._writer.finish(str(self.outcome), trainable=trainable, after=final, score=score, judged=judged)
         await self.core.close()
-        for error in failed:  # what was recorded before is kept
+        for error in failed:  # raised last, so that the recording is kept
             if error is not None:
                 raise error
         summary = {"steps": self.steps, "outcome": str(self.outcome), "reward": self.reward, "trainable": trainable}
@@ -418,7 +418,7 @@ class Recorder:
 
 
 def _changed(before: Observation, after: Observation) -> bool:
-    """Did an action have a visible effect? The focus does not count."""
+    """Whether an action had a visible effect. A change of focus does not count."""
     outlines = [without_focus(seen["dom"]) for seen in (before, after)]
     return outlines[0] != outlines[1] or before["url"] != after["url"] or len(before["tabs"]) != len(after["tabs"])
 

@@ -1,6 +1,6 @@
-"""Redacts an episode in full, to be shared: it explains what was done, and can no longer be learned from.
+"""Full redaction of an episode for sharing: it still explains what was done, but can't be used for training.
 
-Without it an episode keeps what its owner chose, all but secrets. `episode.json` says which, in `redacted`.
+By default an episode keeps everything except secrets. `redacted` in `episode.json` records which of the two applies.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 from selfsurf.browser_env.safety.redaction import Redactor
 
 _SPELLED = ("prompt_token_ids", "prefill_token_ids", "token_ids", "logprobs")
-"""What of a completion spells the page in tokens."""
+"""Fields of a completion that contain the page's text as tokens."""
 
 
 def in_full() -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return what redacts the records of one episode, in their order: values that were met are masked later, too."""
+    """Return a redaction function for the records of one episode. Values met in a record are masked in later ones."""
     redactor = Redactor()
 
     def redact(record: dict[str, Any]) -> dict[str, Any]:

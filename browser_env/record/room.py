@@ -1,4 +1,4 @@
-"""Writes files and lines whole or not at all, and says where a folder lacks room for them, and how to go on."""
+"""Atomic writes of files and lines, with errors that name a full folder and how to continue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says of a full disk, a used up quota, and a file that has reached the largest size allowed."""
+"""Error numbers for a full disk, an exhausted quota, and a file at its maximum size."""
 
 
 AGAIN = "run the same command again."
@@ -18,11 +18,11 @@ ELSEWHERE = "run the command again into another folder, or move this one away fi
 
 
 class NoRoom(OSError):
-    """A folder has no room left.
+    """The disk or quota of a folder is full.
 
     Args:
-        folder: which.
-        then: how to go on once there is room, as the end of a sentence.
+        folder: the full folder.
+        then: how to continue once there is room, as the end of a sentence.
     """
 
     def __init__(self, folder: Path, then: str = AGAIN) -> None:
@@ -32,10 +32,10 @@ class NoRoom(OSError):
 
 @contextlib.contextmanager
 def room_in(folder: Path, then: str = AGAIN) -> Iterator[None]:
-    """Within this context, a write that fails for want of room says so.
+    """Convert write errors caused by a full disk into `NoRoom` within this context.
 
     Raises:
-        NoRoom: it did. `then` says how to go on.
+        NoRoom: a write failed for lack of room; `then` explains how to continue.
     """
     try:
         yield
@@ -46,12 +46,13 @@ def room_in(folder: Path, then: str = AGAIN) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Replace a file's content so that a reader, or a kill, never meets half of it. A write that fails leaves nothing.
+    """Replace a file's content atomically. A failed write leaves no partial file.
 
     Raises:
         OSError: the file could not be written.
     """
-    partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")  # others may write it, too
+    # unique to this thread, because others may write the same file
+    partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
         os.replace(partial, path)
@@ -61,20 +62,20 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replace a file's content by `write_whole`.
+    """Replace a file's content atomically, with a readable error if the disk is full.
 
     Raises:
-        NoRoom: its folder has no room left.
+        NoRoom: the file's folder has no room left.
     """
     with room_in(path.parent):
         write_whole(path, content)
 
 
 def append_whole(handle: int, data: bytes) -> None:
-    """Append to an open file. If only a part of the data fits, that part is taken back.
+    """Append to an open file. If only a part of the data fits, that part is removed again.
 
     Raises:
-        OSError: the data could not be written, such as on a full disk.
+        OSError: the data could not be written, for example because the disk is full.
     """
     size, written = os.fstat(handle).st_size, 0
     try:

@@ -1,6 +1,6 @@
-"""Watches what a person does with the browser itself: address bar, back and forward, tabs.
+"""Detection of a person's actions in the browser itself: address bar, back and forward, tabs.
 
-Navigations that the page requested, and tabs that it opened, are consequences of other actions and not actions.
+Navigations that the page requested, and tabs that it opened, are consequences of other actions and not recorded.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from selfsurf.browser_env.actions import Action, Back, Forward, Navigate
 from selfsurf.browser_env.session.tab import Tab
 
 RECENT = 0.5
-"""Seconds after input in the page during which a history navigation, or closing the tab, is put down to the page."""
+"""Seconds after input in a page during which a history navigation, or closing the tab, is attributed to the page."""
 
 OPENING = 3.0
-"""Seconds for a tab to appear after the page requested it."""
+"""Maximum seconds between a page's request for a tab and the appearance of the tab."""
 
 COMMIT = 2.0
-"""Seconds for a page with a new document to answer before its tab's history is read."""
+"""Maximum seconds to wait for a new document to respond before its tab's history is read."""
 
 _BY_HAND = frozenset({"typed", "generated", "keyword", "keyword_generated", "auto_bookmark", "auto_toplevel"})
-"""Chromium's transition types of navigations that start outside of a page."""
+"""Chromium's transition types for navigations that start outside a page."""
 
 
 @dataclass(frozen=True)
 class History:
-    """A tab's history: the ids of its entries, the index of the current one, and its data."""
+    """A tab's navigation history: the IDs of its entries, and index and data of the current entry."""
 
     ids: list[int]
     index: int
@@ -38,7 +38,7 @@ class History:
 
 
 class TabWatcher:
-    """Reports `nav`, `tab`, `closed` and `event` facts, and infers the action behind a navigation.
+    """A watcher that reports `nav`, `tab`, `closed` and `event` facts, and infers the action behind a navigation.
 
     Args:
         report: called with a tab and a fact.
@@ -95,9 +95,9 @@ class TabWatcher:
         self._report(tab, {"kind": "nav", "asked": asked, "recent": recent, "within": within, "history": reading})
 
     def _answered(self, tab: Tab, asked: list[dict[str, Any]], event: dict[str, Any]) -> None:
-        """The person at the window closed a dialog."""
+        """Report a dialog that the person at the window has closed."""
         if not asked or not asked[-1]["hasBrowserHandler"]:
-            return  # there is no window: the environment answers, and reports it itself
+            return  # without a window, the environment itself answers and reports dialogs
         dialog = asked.pop()
         changed = dialog["type"] == "prompt" and event["userInput"] != dialog["defaultPrompt"]
         done = "dismissed" if not event["result"] else f'answered "{event["userInput"]}"' if changed else "accepted"
@@ -105,7 +105,7 @@ class TabWatcher:
         self._report(tab, {"kind": "event", "event": f"{dialog['type']} dialog {done}: {text}".rstrip(": ")})
 
     def acted(self, tab: Tab) -> None:
-        """Note that there was input in a tab's page just now."""
+        """Record that there was input in a tab's page just now."""
         self._acted[tab] = time.monotonic()
 
     def _recent(self, tab: Tab) -> bool:
@@ -116,7 +116,7 @@ class TabWatcher:
         self._history[tab] = await _history(tab)
 
     async def _read(self, tab: Tab) -> History | None:
-        """Return a tab's history now that it has another document; None if it has closed since."""
+        """Return a tab's history after the arrival of a new document; None if the tab has been closed."""
         # A page reports its new document before the browser has added it to the history.
         await tab.caught_up(COMMIT)
         with contextlib.suppress(Exception):
@@ -124,7 +124,7 @@ class TabWatcher:
         return None
 
     async def action_of(self, tab: Tab, fact: dict[str, Any]) -> list[Action]:
-        """Return the person's actions that made a tab navigate; none if it was a consequence of something else."""
+        """Return the person's actions behind a tab's navigation; empty if something else caused it."""
         old, new = self._history.get(tab), await fact["history"]
         if new is None:
             return []
@@ -134,7 +134,7 @@ class TabWatcher:
             return []
         if new.ids == old.ids:
             back = old.index - new.index
-            if back:  # no event says whether a script did it
+            if back:  # no event reveals whether a script caused it
                 return [] if fact["recent"] else [Back() if back > 0 else Forward()] * abs(back)
             return [] if fact["asked"] or fact["within"] else [Navigate(url=url)]  # reloaded
         if new.entry["id"] in old.ids or new.entry["transitionType"] not in _BY_HAND:

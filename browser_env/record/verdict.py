@@ -1,7 +1,7 @@
-"""Whether a finished episode counts as solved: what its task scored, a person marked, and a judge said.
+"""Whether a finished episode counts as solved, by its task's score and the marks of persons and judges.
 
-Marks are added to `verdict` in `episode.json`; none is taken away, and the task's own outcome and score stay as they
-are. Knows nothing of how a judge judges.
+Marks are added to `verdict` in `episode.json` and never removed; the task's own outcome and score are left unchanged.
+This module doesn't depend on how a judge works.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ Says: TypeAlias = Literal["solved", "failed", "unknown"]
 
 @dataclass(frozen=True)
 class Mark:
-    """What a person or a judge says of an episode."""
+    """Assessment of an episode by a person or a judge."""
 
     says: Says
     by: Literal["person", "judge"]
     why: str = ""
     who: str = ""
-    """The judge: the specification's name or its file, and the model that was asked."""
+    """Identity of the judge: the name or file of its specification, and the model that was asked."""
     when: float = field(default_factory=time.time)
-    """Unix seconds."""
+    """Time of the mark in Unix seconds."""
     details: dict[str, Any] = field(default_factory=dict)
-    """What the judge found: its criteria one by one, and the model's rubric."""
+    """Findings of the judge: its criteria one by one, and the model's rubric."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an episode counts as solved, and who said so."""
+    """Whether an episode counts as solved, and who decided that."""
 
     says: Literal["solved", "failed"]
     by: Literal["person", "task", "judge"]
     why: str = ""
     when: float | None = None
-    """Unix seconds; None: not known."""
+    """Time of the verdict in Unix seconds; None if it is unknown."""
 
     @property
     def solved(self) -> bool:
-        """Does it count as solved?"""
+        """Whether the episode counts as solved."""
         return self.says == "solved"
 
 
 def verdict_of(episode: Episode | str | Path) -> Verdict | None:
-    """Return the verdict in force, or None: nobody knows.
+    """Return the verdict in force; None if there is none.
 
-    A person's latest mark comes before the score of the episode's task, and that before the latest mark of a judge. A
-    judge who could not tell takes back what judges said before. An episode that a person recorded and called solved or
-    failed was marked by that person. It is not asked whether the infrastructure failed the episode: a person who marks
-    such a one knows better.
+    A person's latest mark takes precedence over the score of the episode's task, and the score over the latest mark of
+    a judge. A judge's `unknown` cancels earlier marks by judges. A person who recorded an episode and called it solved
+    or failed has thereby marked it. Marks count even if the infrastructure failed the episode: a person who marks such
+    an episode knows better.
 
     Args:
-        episode: one that was read, or its folder.
+        episode: an episode, or its folder.
 
     Raises:
-        EpisodeError: there is none in the folder, or what it says of marks can't be read.
+        EpisodeError: the folder contains no episode, or its marks can't be read.
     """
     episode = episode if isinstance(episode, Episode) else Episode(episode)
     meta, marks = episode.meta, marks_of(episode)
@@ -79,7 +79,7 @@ def marks_of(episode: Episode) -> list[Mark]:
     """Return an episode's marks, the oldest first.
 
     Raises:
-        EpisodeError: what stands there is something else.
+        EpisodeError: the marks are malformed.
     """
     verdict = episode.meta["verdict"]
     if verdict is None:
@@ -94,23 +94,23 @@ def marks_of(episode: Episode) -> list[Mark]:
 
 
 def mark_episode(folder: str | Path, mark: Mark) -> Verdict | None:
-    """Add a mark to a finished episode; return the verdict that is in force now.
+    """Add a mark to a finished episode; return the verdict that is now in force.
 
     Raises:
-        EpisodeError: there is none, it has not ended, it was changed or damaged since, or another process writes it.
+        EpisodeError: the episode is missing, unfinished, being written, or was changed or damaged since it ended.
     """
 
     def add(meta: dict[str, Any]) -> None:
         before = (meta.get("verdict") or {}).get("marks", [])
         meta["verdict"] = {"marks": [*before, asdict(mark)]}
 
-    marks_of(Episode(folder))  # what is damaged stays as it is
+    marks_of(Episode(folder))  # raises if the marks are damaged, before anything is changed
     change_meta(Path(folder), add)
     return verdict_of(folder)
 
 
 def _own(meta: Mapping[str, Any]) -> Verdict | None:
-    """What the episode said of itself when it ended."""
+    """Return the verdict recorded in the episode when it ended; None if there is none."""
     outcome, totals, ended = meta["outcome"], meta["totals"], meta["ended"]
     detail = str(meta["outcome_detail"] or "")
     if meta["recorded"] is True and totals.get("judged") is not True:

@@ -1,1 +1,1 @@
-"""One router for every browser call: providers in order, retries and fallbacks by policy, each attempt logged."""
+"""Router of all browser calls: providers in order, retries and fallbacks by policy, every attempt logged."""

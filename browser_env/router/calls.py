@@ -1,6 +1,6 @@
-"""The five calls that every provider answers: `navigate`, `act`, `extract`, `observe`, `screenshot`, with their types.
+"""The five calls that every provider supports, with their types: `navigate`, `act`, `extract`, `observe`, `screenshot`.
 
-Knows nothing of providers, and nothing of how a call is routed.
+Independent of providers and of the routing of calls.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ Name: TypeAlias = Literal["navigate", "act", "extract", "observe", "screenshot"]
 
 
 class Arguments(BaseModel):
-    """What a call takes. Unknown fields are rejected."""
+    """Arguments of a call. Unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     call: ClassVar[Name]
 
     @property
     def portable(self) -> bool:
-        """Do they mean the same to every provider? The number of an element is that of the provider which gave it."""
+        """Whether any provider can take the arguments. Element numbers belong to the provider that assigned them."""
         return True
 
 
 class NavigateArguments(Arguments):
-    """Go to a URL in the current tab."""
+    """Arguments of `navigate`: go to a URL in the current tab."""
 
     call = "navigate"
     url: str = Field(min_length=1, description="Where to go.")
 
 
 class ActArguments(Arguments):
-    """Do one thing on the page: in words, or as a typed action."""
+    """Arguments of `act`: perform one action on the page, given in words or as a typed action."""
 
     call = "act"
     instruction: str = Field(default="", description="What to do, in words, such as: press the button Send.")
@@ -60,22 +60,22 @@ class ActArguments(Arguments):
 
     @property
     def portable(self) -> bool:
-        """As `Arguments.portable`."""
+        """Whether any provider can take the arguments: the action contains no number of an element or a tab."""
         fields = {} if self.action is None else self.action.to_dict()
         return not any(isinstance(fields.get(name), int) for name in ("id", "from", "to", "index"))
 
 
 class ExtractArguments(Arguments):
-    """Read something from the page into a type."""
+    """Arguments of `extract`: read data from the page into a typed model."""
 
     call = "extract"
     instruction: str = Field(min_length=1, description="What to read from the page.")
     model: type[BaseModel]
-    """What it is read into."""
+    """Type of the extracted data."""
 
 
 class ObserveArguments(Arguments):
-    """See the page: its outline and the elements that can be acted on."""
+    """Arguments of `observe`: get the page's outline and the elements that can be acted on."""
 
     call = "observe"
     instruction: str = Field(
@@ -89,7 +89,7 @@ class ObserveArguments(Arguments):
 
 
 class ScreenshotArguments(Arguments):
-    """Take a picture of what is in view."""
+    """Arguments of `screenshot`: take a screenshot of the viewport."""
 
     call = "screenshot"
 
@@ -98,52 +98,53 @@ ARGUMENTS: dict[Name, type[Arguments]] = {
     kind.call: kind
     for kind in (NavigateArguments, ActArguments, ExtractArguments, ObserveArguments, ScreenshotArguments)
 }
-"""The calls, by name."""
+"""Argument types of the calls, by name."""
 
 
 class Result(BaseModel):
-    """What every call returns: where the page is afterwards."""
+    """Base of all results, with the address of the page after the call."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     url: str
     title: Annotated[str, AfterValidator(visible)] = ""
-    """With hidden characters, as those that turn text around, as escapes."""
+    """Title of the page, with hidden characters, such as those that reverse text, shown as escapes."""
     status: int | None = None
-    """HTTP status of the page that the call has led to, where it is an error such as 404 and the provider knows it."""
+    """HTTP status of the resulting page if it is an error, such as 404, that the provider can detect; otherwise None.
+    """
 
 
 class NavigateResult(Result):
-    """The page that was reached, after redirects."""
+    """The page reached by a navigation, after redirects."""
 
 
 class ActResult(Result):
-    """What was done."""
+    """The action performed by `act`, with its consequences."""
 
     done: str
-    """In words or as JSON, as the provider tells it."""
+    """Action performed, in words or as JSON, depending on the provider."""
     events: tuple[str, ...] = ()
-    """What followed: dialogs, downloads, new tabs, navigations."""
+    """Consequences of the action: dialogs, downloads, new tabs, navigations."""
 
 
 class ExtractResult(Result):
-    """What was read."""
+    """The data read by `extract`."""
 
     data: SerializeAsAny[BaseModel]
-    """Of the model that was asked for."""
+    """Instance of the requested model."""
 
 
 class ObserveResult(Result):
-    """What there is to see."""
+    """The page as returned by `observe`."""
 
     outline: str
-    """A line an element or text, `[id]` before what can be acted on."""
+    """Outline of the page: one line per element or text, with `[id]` before elements that can be acted on."""
     elements: tuple[dict[str, Any], ...] = ()
-    """Those of the outline, as `browser_env.observation.Element`; not every provider lists them."""
+    """Elements of the outline, as `browser_env.observation.Element`; empty if the provider doesn't list them."""
     actions: tuple[SerializeAsAny[BaseAction], ...] = ()
-    """For an instruction: the actions that come into question."""
+    """Candidate actions for an instruction."""
 
 
 class ScreenshotResult(Result):
-    """A picture of what is in view."""
+    """A screenshot of the viewport."""
 
     png: bytes = Field(repr=False)

@@ -1,7 +1,7 @@
-"""What is kept of a page after an attempt: a picture, and on failure its accessibility tree and the DOM concerned.
+"""Evidence of a page after an attempt: a screenshot, and on failure the accessibility tree and the relevant DOM.
 
-Everything is bounded, in time and in size, and says what was left out. What was typed into fields is never collected:
-in the picture fields are painted over, in tree and DOM their values are missing. Knows nothing of logs.
+Everything is limited in time and size, with a note of each part left out. Text typed into fields is never part of it:
+screenshots have fields painted over, tree and DOM lack their values. Independent of logs.
 """
 
 from __future__ import annotations
@@ -23,46 +23,47 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.devtools import ProtocolSession
 
 SECONDS = 2.0
-"""For all of it: trees of large pages take 9 s."""
+"""Time limit in seconds for all evidence of an attempt: trees of large pages would take 9 s."""
 
 MOST_BYTES = 5_000_000
-"""Of all of it: trees of large pages are 38 MB."""
+"""Size limit in bytes for all evidence of an attempt: trees of large pages would have 38 MB."""
 
 DOM_BYTES = 500_000
-"""Of the DOM."""
+"""Size limit of the DOM in bytes."""
 
 WHOLE_TREE = 4_000
-"""Most elements of a page whose tree is fetched in one call, which can't be interrupted; of larger pages it is fetched
-level by level until time is up."""
+"""Maximum number of elements of a page whose tree is fetched in one call, which can't be interrupted. The tree of a
+larger page is fetched level by level until the time limit."""
 
 MOST_ELEMENTS = 30_000
-"""Beyond these the browser needs seconds before it answers the first question about a tree: none is asked for."""
+"""Maximum number of elements of a page whose tree is fetched at all. Above this the browser takes seconds for the first
+answer about the tree."""
 
 LOOKS = 3
-"""Attempts at a picture of a page that moves: it is kept only if what is painted over stood still."""
+"""Attempts at a screenshot of a moving page. A screenshot is kept only if the boxes to paint over did not move."""
 
 _EDITABLE = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "PasswordField", "DateTime", "Date"})
 
 
 @dataclass
 class Sight:
-    """How a provider's page is looked at."""
+    """Access to a provider's page for collecting evidence."""
 
     protocol: ProtocolSession
-    """Of the page."""
+    """DevTools session of the page."""
     shoot: Callable[[], Awaitable[bytes]]
-    """Takes a picture of what is in view, a PNG."""
+    """Function that takes a screenshot of the viewport as PNG."""
     boxes: Callable[[], Awaitable[list[Box]]]
-    """Finds what is to be painted over in it."""
+    """Function that finds the boxes to paint over in a screenshot."""
     nodes: Sequence[int] = ()
-    """The elements concerned, as the protocol's backend node ids."""
+    """Relevant elements, as backend node IDs of the DevTools protocol."""
     cut: list[str] = field(default_factory=list)
     values: list[str] = field(default_factory=list)
-    """What the fields of the page hold."""
+    """Values of the page's form fields, to be masked."""
 
 
 async def collect(sight: Sight, *, url: str, failed: bool, screenshot: bool) -> Evidence:
-    """Collect evidence, `SECONDS` and `MOST_BYTES` at most. Doesn't raise."""
+    """Collect evidence within `SECONDS` and `MOST_BYTES`. Doesn't raise."""
     until = time.monotonic() + SECONDS
     png = await _within(until, "picture", sight, _picture(sight)) if screenshot else None
     tree = dom = None
@@ -104,7 +105,7 @@ async def _picture(sight: Sight) -> bytes | None:
 
 
 def _painted(png: bytes, boxes: Sequence[Box], width: float) -> bytes:
-    """Return a picture with boxes painted over. `width`: of the viewport, in the boxes' pixels."""
+    """Return a screenshot with boxes painted over. `width` is that of the viewport in the pixels of the boxes."""
     import io
 
     import numpy as np
@@ -119,7 +120,7 @@ def _painted(png: bytes, boxes: Sequence[Box], width: float) -> bytes:
 
 
 async def _around(sight: Sight) -> Any:
-    """Return the DOM around the nodes concerned; around what has the focus, if none is named or left."""
+    """Return the DOM around the given nodes, or around the focused element if none is given or left."""
     function, found = with_dom(read_script("around")), []
     for node in sight.nodes:
         try:
@@ -133,7 +134,7 @@ async def _around(sight: Sight) -> Any:
                 },
             )
             found.append(answer["result"]["value"])
-        except Exception:  # it is no longer there
+        except Exception:  # the element is no longer on the page
             sight.cut.append("The DOM around an element was left out: it is no longer on the page.")
     if not found:
         found.append(await _evaluate(sight.protocol, f"({function})()"))
@@ -166,7 +167,7 @@ async def _tree(sight: Sight, until: float, room: int) -> Any:
 
 
 async def _by_levels(sight: Sight, until: float) -> list[dict[str, Any]]:
-    """Fetch a tree from its root on, as far as time allows."""
+    """Fetch the accessibility tree level by level from its root, as far as time allows."""
     protocol, spare = sight.protocol, 0.3
     await protocol.send("Accessibility.enable")
     try:
@@ -191,7 +192,7 @@ async def _by_levels(sight: Sight, until: float) -> list[dict[str, Any]]:
 
 
 def _field_values(nodes: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield what was entered into the fields of a tree; a password's characters are dots there."""
+    """Yield the text entered into the fields of a tree, except passwords, which consist of dots there."""
     for node in nodes:
         role, value = node.get("role", {}).get("value", ""), node.get("value", {}).get("value")
         typed = role in _EDITABLE - {"combobox"} or any(one["name"] == "editable" for one in node.get("properties", ()))
@@ -200,13 +201,13 @@ def _field_values(nodes: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _nested(nodes: Sequence[dict[str, Any]], room: int, cut: list[str]) -> list[dict[str, Any]]:
-    """Return a tree's nodes as nested plain data, the topmost first where there is no room for all of them."""
+    """Nest a tree's nodes as plain data. If there is no room for all of them, the lowest levels are left out."""
     by_id = {node["nodeId"]: node for node in nodes}
     tops = [node for node in nodes if node.get("parentId") not in by_id]
     out: list[dict[str, Any]] = []
     todo = [(node, out) for node in tops]
     size = kept = 0
-    for node, place in todo:  # grows meanwhile: level by level
+    for node, place in todo:  # breadth-first: the loop appends to the list
         plain, below = _plain(node), place
         if plain is not None:
             size += len(json.dumps(plain)) + 16
@@ -216,14 +217,14 @@ def _nested(nodes: Sequence[dict[str, Any]], room: int, cut: list[str]) -> list[
             place.append(plain)
             kept += 1
             if plain["role"] in _EDITABLE or "editable" in plain.get("states", ()):
-                continue  # below is what was typed
+                continue  # the children contain the typed text
             below = plain.setdefault("children", [])
         todo += [(by_id[child], below) for child in node.get("childIds", ()) if child in by_id]
     return out
 
 
 def _plain(node: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what is worth keeping of a node, None for one that assistive technology ignores."""
+    """Return a node's relevant properties; None if assistive technology ignores the node."""
     role = node.get("role", {}).get("value", "")
     if node.get("ignored") or role == "InlineTextBox":
         return None

@@ -1,4 +1,4 @@
-"""A pydantic model out of a JSON schema, as a model writes one for what it wants to be read from a page."""
+"""Conversion of a JSON schema, written by a language model, into a pydantic model for extracted data."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _DEEPEST = 8
 
 
 def model_of(schema: Any, name: str = "Extracted") -> type[BaseModel]:
-    """Return a model of a schema's objects: properties, required ones, nested objects, lists, enumerations.
+    """Return a pydantic model for a JSON schema with properties, nested objects, lists and enumerations.
 
     Raises:
-        ValueError: it is no schema of an object, or it uses more than that.
+        ValueError: the schema does not describe an object, or uses other features.
     """
     return _model(schema, name, 0)
 

@@ -1,4 +1,4 @@
-"""An environment whose steps go through the router and are logged as attempts, for any agent and player."""
+"""An environment whose steps go through the router and are logged as attempts, usable with any agent and player."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import CallFailed, Router
 
 DEADLINE = 3600.0
-"""Seconds: whoever steps the environment decides how long a step may take."""
+"""Time limit of an attempt in seconds, in effect none: callers of `step` set their own limits."""
 
 
 class LoggedEnv(AsyncBrowserEnv):
-    """`AsyncBrowserEnv`, each action on the page an attempt. What a step returns is the same.
+    """An `AsyncBrowserEnv` that logs each action on the page as an attempt. Steps return the same results.
 
-    Replies that are no action, and actions that are said and not done (`finish`, `message`), are no attempts.
+    Invalid replies, and actions that don't affect the page (`finish`, `message`), are not logged.
 
     Args:
         args: as for `AsyncBrowserEnv`.
-        log: where the attempts of one episode are told. It is closed by whoever made it, with what came of the episode.
-            Without one, `begin_log` begins one for each episode, in files where `CLAW_LOG_DIR` says.
-        trace_id: of that episode.
+        log: log of one episode's attempts. The caller closes it with the result of the episode. If None, `begin_log`
+            creates a log in the folder `CLAW_LOG_DIR` for each episode.
+        trace_id: ID of that episode.
         options: as for `AsyncBrowserEnv`.
     """
 
@@ -50,12 +50,12 @@ class LoggedEnv(AsyncBrowserEnv):
         self._step_id = ""
 
     def log_to(self, log: FileLog) -> None:
-        """Tell the next episode's attempts to a log, until it is closed."""
+        """Log the next episode's attempts to `log` until it is closed."""
         self._file_log = log
         self._router.begin(log=log, trace_id=log.trace_id)
 
     async def step(self, action: Any) -> StepResult:
-        """As `AsyncBrowserEnv.step`."""
+        """Take a step, and log an action on the page as an attempt."""
         if isinstance(action, Answer):
             return await self.answer(action.text)
         try:
@@ -68,7 +68,7 @@ class LoggedEnv(AsyncBrowserEnv):
         return await self._attempted(parsed, super().step)
 
     async def answer(self, text: str) -> StepResult:
-        """As `AsyncBrowserEnv.answer`. An action that was to be confirmed is another attempt of its step."""
+        """Answer the pending question. Confirming an action makes another attempt of the same step."""
         question = self.core.question
         if question is None or question.kind == "question":
             return await super().answer(text)
@@ -76,26 +76,26 @@ class LoggedEnv(AsyncBrowserEnv):
         return await self._attempted(parse_action(question.action), lambda _: bring(text))
 
     async def _attempted(self, action: Action, work: Callable[[Any], Awaitable[StepResult]]) -> StepResult:
-        """Return what a step's work returns, which is an attempt at the action."""
+        """Log `work` as an attempt at the action, and return its result."""
         if self._file_log is not None and self._file_log.closed:
             self._file_log = None
             self._router.begin()
         self._provider.last, self._bare.step = None, work
-        with contextlib.suppress(CallFailed):  # the observation says so, too
+        with contextlib.suppress(CallFailed):  # the observation contains the same error
             arguments: Arguments = ActArguments(action=action)
             if isinstance(action, Navigate) and action == Navigate(url=action.url):
                 arguments = NavigateArguments(url=action.url)
             await self._router.call(arguments, step_id=self._step_id)
-        if self._provider.last is None:  # it never came to the step
+        if self._provider.last is None:  # the attempt failed before the step
             return await work(action)
         return self._provider.last
 
 
 async def begin_log(env: AsyncBrowserEnv) -> FileLog | None:
-    """Begin the log of an environment's next episode; None if it logs nothing, or to a log that was given.
+    """Create the log of an environment's next episode; None if the environment logs nothing or has a given log.
 
     Raises:
-        OSError: the log's folder can't be made.
+        OSError: the log's folder can't be created.
     """
     if not isinstance(env, LoggedEnv) or not env.begins_logs:
         return None
@@ -105,5 +105,5 @@ async def begin_log(env: AsyncBrowserEnv) -> FileLog | None:
 
 
 def env_class() -> type[AsyncBrowserEnv]:
-    """Return the class of environments whose attempts are logged where `CLAW_LOG_DIR` is set."""
+    """Return the environment class: `LoggedEnv` if `CLAW_LOG_DIR` is set, else `AsyncBrowserEnv`."""
     return LoggedEnv if os.environ.get(VARIABLE) else AsyncBrowserEnv

@@ -1,4 +1,4 @@
-"""The tools as an MCP server on standard input and output, on the official package `mcp` (extra `[mcp]`)."""
+"""MCP server of the browser tools on standard input and output, based on the official package `mcp` (extra `[mcp]`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from selfsurf.browser_env.router.router import Router
 from selfsurf.browser_env.router.tools import DESCRIPTIONS, call_tool, schemas, tool_name
 
 _READS = ("extract", "observe", "screenshot")
-"""Calls that change nothing."""
+"""Calls that don't change the page."""
 
 
 async def serve(router: Router) -> None:
@@ -24,7 +24,7 @@ async def serve(router: Router) -> None:
 
 
 def make_server(router: Router) -> Any:
-    """Return an MCP server of a router's tools, for any transport."""
+    """Return an MCP server for a router's tools, usable with any transport."""
     import mcp_types as types
     from mcp.server.lowlevel.server import Server
 

@@ -1,4 +1,4 @@
-"""When the router tries again, when it asks another provider, and how long an attempt may take."""
+"""Policy of the router: when to retry, when to fall back to another provider, and how long an attempt may take."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from typing import Literal, TypeAlias
 from selfsurf.browser_env.attempts.attempt import ErrorType
 
 Reaction: TypeAlias = Literal["retry", "fall back", "tell"]
-"""What a failure leads to: `retry`: the model is told to try once more, and why, until the provider's retries are used
-up; then another provider is asked. `fall back`: another one is asked at once. `tell`: the model is told, and nobody
-else is asked, since nobody could do better or may."""
+"""Reactions to a failure. `retry`: ask the model to repeat the call; once the provider's retries are used up, use
+another provider. `fall back`: use another provider at once. `tell`: report the failure to the model, because another
+provider couldn't or mustn't do better."""
 
 REACTIONS: Mapping[ErrorType, Reaction] = {
     "invalid_arguments": "tell",
-    "refused": "tell",  # what a rule or a person has refused isn't tried behind their back
-    "cancelled": "tell",  # a person is to decide
-    "model": "tell",  # another provider asks the same one
+    "refused": "tell",  # a refusal by a rule or a person must not be circumvented
+    "cancelled": "tell",  # a person has to decide first
+    "model": "tell",  # another provider would call the same model
     "unavailable": "fall back",
 }
-"""Reactions to kinds of failures; any other kind is tried again."""
+"""Reactions by kind of failure; `retry` for all others."""
 
 RETRIES: Mapping[str, int] = {"webview": 0}
-"""Retries of a provider in a request or step; any other one has `Policy.retries`."""
+"""Retries per request or step, by provider; `Policy.retries` for all others."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How calls are routed."""
+    """Rules by which calls are routed."""
 
     retries: int = 1
-    """How often the model may try a provider again in a request or step, whatever it calls, before another one is
-    asked."""
+    """Number of times the model may retry a provider in a request or step, whatever the calls, before another provider
+    is used."""
     retries_of: Mapping[str, int] = field(default_factory=lambda: dict(RETRIES))
-    """The same for single providers, by name."""
+    """Numbers of retries of single providers, by name."""
     reactions: Mapping[ErrorType, Reaction] = field(default_factory=lambda: dict(REACTIONS))
-    """By kind of failure; `retry` for any other."""
+    """Reactions by kind of failure; `retry` for all others."""
     scope: Literal["request", "step"] = "request"
-    """For how long failures are counted, and a provider that failed too often stays disabled: until the next
-    `Router.begin`, or for the calls of one `step_id`. A call without one is a step, together with its repetition."""
+    """Period in which failures are counted and a failed provider stays disabled: until the next `Router.begin`, or for
+    the calls with one `step_id`. A call without `step_id` forms a step together with its repetition."""
     deadline: float = 60.0
-    """Seconds for an attempt; longer than a step of the environment may take, whose own limit says more."""
+    """Seconds for an attempt. Longer than the step limit of the environment, whose error is more specific."""
 
     def __post_init__(self) -> None:
         if min(self.retries, *self.retries_of.values(), 0) < 0:
@@ -50,5 +50,5 @@ class Policy:
             raise ValueError(f"A router's policy: deadline is a number of seconds above 0, not {self.deadline!r}.")
 
     def retries_for(self, provider: str) -> int:
-        """Return how often a provider may be tried again."""
+        """Return how often a provider may be retried."""
         return self.retries_of.get(provider, self.retries)

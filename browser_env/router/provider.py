@@ -1,7 +1,7 @@
-"""What a provider is: something that carries out the five calls on a page of its own.
+"""The interface of a provider, which performs the five calls on a page of its own.
 
-Those that come with the package are in `browser_env.router.providers`. To add another, subclass `Provider` and hand an
-object of it to the router, or name the class (`module:Class`) where a command takes providers.
+`browser_env.router.providers` contains the providers of this package. To add another, subclass `Provider` and pass an
+instance to the router, or name the class (`module:Class`) where a command accepts providers.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from selfsurf.browser_env.router.calls import (
 )
 
 Decide: TypeAlias = Callable[[str, Observation], Any | Awaitable[Any]]
-"""A policy: an instruction and what is seen -> an action in any form, or None where nothing fits."""
+"""Policy that maps an instruction and an observation to an action in any form, or to None if no action fits."""
 
 Complete: TypeAlias = Callable[[Sequence[Mapping[str, str]], Mapping[str, Any] | None], str | Awaitable[str]]
-"""A model: messages (`role`, `text`) and the JSON schema of the reply, if there is one -> the reply's text."""
+"""Model that maps messages (`role`, `text`) and an optional JSON schema of the reply to the text of the reply."""
 
 RETRYABLE: frozenset[ErrorType] = frozenset({"timeout", "crashed", "not_found", "navigation", "no_effect", "unknown"})
-"""Kinds of failures after which the same call may work."""
+"""Kinds of failures after which the same call may succeed."""
 
 
 class ProviderError(Exception):
-    """A provider could not carry out a call.
+    """A provider could not perform a call.
 
     Args:
-        type: what kind of failure.
+        type: kind of failure.
         message: a sentence for the model and the log.
-        retryable: whether the same call may work; by default as its kind (`RETRYABLE`).
-        nodes: the elements concerned, as `evidence` takes them.
+        retryable: whether the same call may succeed; by default determined by the kind (`RETRYABLE`).
+        nodes: the relevant elements, as accepted by `evidence`.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class ProviderError(Exception):
 
 
 class Provider(ABC):
-    """Carries out the five calls. All methods run on one event loop, one at a time.
+    """Base of providers, which perform the five calls. All methods run on one event loop, one at a time.
 
-    A call that fails raises `ProviderError`; any other exception counts as `unknown`, a `TimeoutError` as `timeout`.
-    The first call starts whatever is needed; what is missing raises `unavailable` then.
+    A failed call raises `ProviderError`; any other exception counts as `unknown`, a `TimeoutError` as `timeout`. The
+    first call starts the browser; if a requirement is missing, the call raises `unavailable`.
     """
 
     name: str
-    """As in logs and options."""
+    """Name of the provider in logs and options."""
 
     @abstractmethod
     async def navigate(self, arguments: NavigateArguments) -> NavigateResult:
@@ -69,45 +69,45 @@ class Provider(ABC):
 
     @abstractmethod
     async def act(self, arguments: ActArguments) -> ActResult:
-        """Do one thing."""
+        """Perform one action."""
 
     @abstractmethod
     async def extract(self, arguments: ExtractArguments) -> ExtractResult:
-        """Read something from the page."""
+        """Read data from the page into a typed model."""
 
     @abstractmethod
     async def observe(self, arguments: ObserveArguments) -> ObserveResult:
-        """See the page."""
+        """Return the page's outline and elements."""
 
     @abstractmethod
     async def screenshot(self, arguments: ScreenshotArguments) -> ScreenshotResult:
-        """Take a picture."""
+        """Take a screenshot of the viewport."""
 
     async def url(self) -> str:
-        """Return the address of the page; empty where it is not known. Starts what a call starts."""
+        """Return the address of the page; empty if unknown. Starts the browser like any call."""
         return ""
 
     async def evidence(self, *, failed: bool, nodes: Sequence[Any] = (), screenshot: bool = True) -> Evidence:
-        """Return what is to be kept of the page after an attempt. Must not raise, and takes 2 s at most.
+        """Return evidence of the page after an attempt. Must not raise, and must return within 2 s.
 
         Args:
             failed: add the accessibility tree and the DOM around `nodes`.
-            nodes: the elements concerned, as the provider's `ProviderError` named them.
-            screenshot: add a picture, secrets painted over.
+            nodes: the relevant elements, as in the provider's `ProviderError`.
+            screenshot: add a screenshot, with secrets painted over.
         """
         return Evidence(cut=("This provider collects no evidence.",))
 
     async def restart(self, url: str) -> None:
-        """Start again after a crash, at the page where it was if possible.
+        """Start again after a crash, if possible on the same page.
 
         Args:
-            url: the last one that is known; empty if none is.
+            url: the last known address; empty if there is none.
 
         Raises:
-            ProviderError: it can't be started again here. Of type `crashed`: the run ends with the page.
+            ProviderError: a restart is impossible here. With type `crashed`, the run ends with the page.
         """
         return None
 
     async def close(self) -> None:
-        """Release what was started. May be called more than once."""
+        """Release everything that was started. May be called more than once."""
         return None

@@ -1,6 +1,6 @@
-"""The calls as tools for models: as Python functions, and as OpenAI's tools with JSON schemas.
+"""The calls as tools for models: Python functions, and OpenAI tools with JSON schemas.
 
-An agent of this project uses them as anybody's does. `browser_env.router.mcp_server` offers the same by MCP.
+The agents of this project use the same tools as any other client. `browser_env.router.mcp_server` offers them by MCP.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ DESCRIPTIONS: Mapping[Name, str] = {
 }
 
 _OTHER_NAME = {"schema": "model", "model": "schema"}
-"""The tool's argument `schema` is Python's `model`. Both trade places, so that errors name what the caller wrote."""
+"""Mapping between the tool's argument `schema` and Python's `model`, in both directions, so that errors name the
+argument that the caller wrote."""
 
 
 def tool_name(call: Name, *, dot: bool = True) -> str:
-    """Return a tool's name: `browser.act`, or `browser_act` where no dot may be in it, as with OpenAI."""
+    """Return a tool's name: `browser.act`, or `browser_act` for APIs such as OpenAI's that don't allow dots."""
     return f"browser{'.' if dot else '_'}{call}"
 
 
@@ -69,7 +70,7 @@ def _action_schema() -> dict[str, Any]:
 
 
 def openai_tools() -> list[dict[str, Any]]:
-    """Return the tools as OpenAI's chat completions take them; their names have `_` for `.`."""
+    """Return the tools for OpenAI's chat completions; their names have `_` instead of `.`."""
     return [
         {
             "type": "function",
@@ -83,14 +84,14 @@ async def call_tool(router: Router, name: str, arguments: Mapping[str, Any] | st
     """Call a tool by its name, as a model does.
 
     Args:
-        router: by which.
+        router: router that performs the call.
         name: `browser.act`, `browser_act` or `act`.
         arguments: a mapping, or JSON text.
-        ids: `step_id`, as `Router.call` takes it.
+        ids: `step_id`, as for `Router.call`.
 
     Returns:
-        The result as plain data; a picture as base64 in `png`; or `{"error": {type, message, retryable}}`. Doesn't
-        raise.
+        The result as plain data, with a screenshot as base64 in `png`, or `{"error": {type, message, retryable}}`.
+        Doesn't raise.
     """
     try:
         result = await router.call(parsed(name, arguments), **ids)
@@ -102,14 +103,14 @@ async def call_tool(router: Router, name: str, arguments: Mapping[str, Any] | st
 
 
 class ToolError(ValueError):
-    """There is no such tool, or its arguments are wrong. The message is for the model."""
+    """A tool doesn't exist, or its arguments are wrong. The message is written for the model."""
 
 
 def parsed(name: str, arguments: Mapping[str, Any] | str) -> Any:
-    """Return a tool call's typed arguments.
+    """Return the typed arguments of a tool call.
 
     Raises:
-        ToolError: there is no such tool, or the arguments are wrong.
+        ToolError: the tool doesn't exist, or the arguments are wrong.
     """
     call = name.removeprefix("browser").lstrip("._")
     if call not in ARGUMENTS:
@@ -137,12 +138,12 @@ def parsed(name: str, arguments: Mapping[str, Any] | str) -> Any:
 
 
 def failed(failure: Failure) -> dict[str, Any]:
-    """Return a failure as a tool's result."""
+    """Return a failure in the form of a tool's result."""
     return {"error": {"type": failure.type, "message": failure.message, "retryable": failure.retryable}}
 
 
 def as_data(result: Result) -> dict[str, Any]:
-    """Return a result as plain data for a model. The list of elements is left out: the outline has them."""
+    """Return a result as plain data for a model, without the element list, which the outline contains."""
     data = result.model_dump(mode="json", exclude={"png", "elements"}, exclude_none=True)
     if "actions" in data:
         data["actions"] = [action.to_dict(with_reason=True) for action in result.actions]  # type: ignore[attr-defined]
@@ -152,9 +153,9 @@ def as_data(result: Result) -> dict[str, Any]:
 
 
 def functions(router: Router) -> list[Callable[..., Awaitable[Any]]]:
-    """Return the calls as coroutine functions with types and docstrings, for frameworks that read these.
+    """Return the calls as typed coroutine functions with docstrings, for frameworks that inspect functions.
 
-    Each returns what `call_tool` does.
+    Each returns the result of `call_tool`.
     """
 
     async def browser_navigate(url: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a model is asked so that a page is read into a type. Knows nothing of providers."""
+"""Calls to language models that read a page into a type. Independent of providers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ POLICY = " The user gives one with --agent, or decide= in Python."
 
 
 async def asked(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function or a coroutine function. A function runs in a thread: a model takes seconds.
+    """Call a function in a thread, or await a coroutine function. Models take seconds to answer.
 
     Raises:
-        ProviderError: it raised something, which is no fault of the browser's.
+        ProviderError: the function failed, which is not the browser's fault.
     """
     try:
         answer = await asyncio.to_thread(function, *arguments)
@@ -39,10 +39,10 @@ async def asked(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 async def read_into(complete: Complete | None, instruction: str, page: str, model: type[BaseModel]) -> BaseModel:
-    """Have a model read a page into a type.
+    """Extract data from a page into a pydantic model by asking a language model.
 
     Raises:
-        ProviderError: there is no model, or its reply doesn't fit.
+        ProviderError: there is no language model, or its reply doesn't fit.
     """
     if complete is None:
         raise ProviderError("invalid_arguments", f"Nothing can be extracted here: there is no model.{MODEL}")
@@ -59,7 +59,7 @@ async def read_into(complete: Complete | None, instruction: str, page: str, mode
 
 
 def bare_json(reply: str) -> str:
-    """Return the JSON object in a reply, without what a model writes around it."""
+    """Return the JSON object in a reply, without the text around it."""
     start, end = reply.find("{"), reply.rfind("}")
     return reply[start : end + 1] if 0 <= start < end else reply
 
@@ -68,7 +68,7 @@ def needed(decide: Decide | None) -> Decide:
     """Return the policy.
 
     Raises:
-        ProviderError: there is none.
+        ProviderError: there is no policy.
     """
     if decide is None:
         raise ProviderError(

@@ -1,4 +1,4 @@
-"""Keeps an agent from doing harm: where it may go, what it may type, read and write, what needs confirmation."""
+"""Limits on what an agent may do: where it may go, what it may type, read and write, what needs confirmation."""
 
 from selfsurf.browser_env.safety.policy import Confirm, Risk, RiskKind, Safety
 from selfsurf.browser_env.safety.secrets import Secret

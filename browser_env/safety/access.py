@@ -1,4 +1,4 @@
-"""Enforces the network and file rules of a `Safety` in a browser context, and reports what was blocked."""
+"""Enforcement of a `Safety`'s network and file rules in a browser context, with reports of blocked requests."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _NO_GATE = "net::ERR_PROXY_CONNECTION_FAILED"
 NOT_A_PATH = "file outside of the allowed folders"
 
 CLAIM_BOUND = 0.5
-"""Seconds for a request to be reported whose connection the proxy has seen already."""
+"""Seconds to wait until the browser reports a request whose connection the proxy has already seen."""
 
 WEBRTC_SWITCH = "--force-webrtc-ip-handling-policy=disable_non_proxied_udp"
-"""Without it, WebRTC sends UDP past the proxy."""
+"""Chromium switch that keeps WebRTC from sending UDP past the proxy."""
 
 
 class AccessGuard:
-    """Enforces the rules of one session.
+    """The network and file rules of one session.
 
     Args:
         safety: the user's rules.
-        start_url: where the task starts.
-        sites: origins that the task serves from folders.
+        start_url: start address of the task.
+        sites: folders by the origins that the task serves from them.
         guarded: False for an existing context, whose network can't be routed through the proxy.
 
     Raises:
@@ -60,30 +60,31 @@ class AccessGuard:
             self.folders += (Path(unquote(urlsplit(start_url or "").path)).parent,)
         self.proxy: FilteringProxy | None = None
         self.navigation = ""
-        """The last top-level navigation that was blocked since `start_step`, as a sentence."""
+        """Sentence about the last top-level navigation blocked since `start_step`; empty if there is none."""
         self._note: Callable[[str], None] = lambda event: None
         self._refused: dict[tuple[str, int | None], str] = {}
         self._unclaimed: dict[tuple[str, int | None], str] = {}
         self._noted: set[str] = set()
 
     def browser_spec(self, spec: BrowserSpec) -> BrowserSpec:
-        """Return the browser that the rules require."""
+        """Return the browser specification that the rules require."""
         if not self._guarded or WEBRTC_SWITCH in spec.switches:
             return spec
         return replace(spec, switches=(*spec.switches, WEBRTC_SWITCH))
 
     async def proxied(self, options: dict[str, Any], port: int = 0) -> dict[str, Any]:
-        """Return a context's arguments with our proxy added; without network rules they are unchanged.
+        """Add our proxy to a context's arguments, unless there are no network rules.
 
-        They are also unchanged if they name a proxy and no hosts are allowed or blocked: what that proxy reaches is its
-        own network, and many only tunnel the web's standard ports, while ours needs tunnels for all.
+        The arguments are also unchanged if they name a proxy and no hosts are allowed or blocked: the given proxy
+        reaches its own network, and many proxies only tunnel the web's standard ports, while ours needs tunnels for
+        all.
 
         Args:
-            options: the arguments.
-            port: where our proxy is to listen; 0 for a free one.
+            options: arguments of the context.
+            port: port for our proxy; 0 for a free one.
 
         Raises:
-            ValueError: the arguments have a proxy of a kind that ours can't connect through.
+            ValueError: the arguments name a proxy of a kind that ours can't connect through.
         """
         if not self._guarded or (options.get("proxy") and not (self.safety.allowed or self.safety.blocked)):
             return options
@@ -92,29 +93,29 @@ class AccessGuard:
         return {**options, "proxy": self.proxy.settings}
 
     def admit(self, url: str) -> None:
-        """Let the host of an address be reached as those of the task are: the user has named it."""
+        """Treat the host of an address as one of the task's own, because the user has named the address."""
         host, port = host_and_port(url)
         self.rules.add_own(url)
         self._refused.pop((host, port), None)
         self._unclaimed.pop((host, port), None)
 
     async def report_to(self, context: BrowserContext, note: Callable[[str], None]) -> None:
-        """Report what is blocked in a context to `note`, and restrict its `file:` pages to their folders."""
+        """Report a context's blocked requests to `note`, and restrict its `file:` pages to the allowed folders."""
         self._note = note
         if self.proxy is not None:
             context.on("requestfailed", self._failed)
-        if self.folders:  # only pages from files can open files, so without folders there is nothing to check
+        if self.folders:  # only pages from files can open files, so nothing needs checking without folders
             await context.route("file:///**", self._file)
 
     @contextlib.contextmanager
     def during_setup(self, page: Page, task: Task) -> Iterator[None]:
-        """While the task sets itself up, hosts that code of its own opens from a blank page become its own.
+        """Within this context, treat hosts as the task's own if its setup code opens them from a blank page.
 
-        Nothing but that code can do so: a page that is there navigates away from itself, and one that has gone blank
-        can only be sent on by another that it has opened.
+        Only the setup code can do this: an existing page navigates away from itself, and a page that has become blank
+        can be navigated only by another page that it has opened.
 
         Raises:
-            EnvError: it starts at a file, is not trusted (`Safety.trust_start`), and no rule allows that folder.
+            EnvError: the task starts at a file, is not trusted (`Safety.trust_start`), and no rule allows its folder.
         """
         start = task.start_url or ""
         if self.safety.trust_start:
@@ -150,10 +151,10 @@ class AccessGuard:
             page.remove_listener("request", claim)
 
     async def check_url(self, url: str) -> None:
-        """Check a URL that the agent wants to open.
+        """Check a URL that the agent tries to open.
 
         Raises:
-            ActionError: it may not be opened.
+            ActionError: the URL may not be opened.
         """
         if url.startswith("file:"):
             why = "" if shows_file(url, self.folders) else NOT_A_PATH
@@ -164,7 +165,7 @@ class AccessGuard:
             raise ActionError(f"{url} was not opened: {why}.", "refused")
 
     def explain(self, failure: str) -> str:
-        """Return Playwright's message about a failed navigation with the cause behind the proxy."""
+        """Replace the proxy's error in Playwright's message about a failed navigation by the real cause."""
         if self.proxy is not None and _NO_GATE in failure:
             return failure.replace(
                 _NO_GATE,
@@ -178,7 +179,7 @@ class AccessGuard:
         return failure.replace("net::ERR_SOCKS_CONNECTION_FAILED", cause)
 
     def start_step(self) -> None:
-        """Start a step."""
+        """Reset the record of blocked requests at the start of a step."""
         self.navigation = ""
         self._noted.clear()
 
@@ -225,7 +226,7 @@ class AccessGuard:
 
 
 def _is_top(request: Request) -> bool:
-    """Is this the navigation of a tab? To Playwright, a popup's first navigation has no frame yet."""
+    """Whether a request is the navigation of a tab. In Playwright a popup's first navigation has no frame yet."""
     from playwright.async_api import Error
 
     try:
@@ -235,9 +236,9 @@ def _is_top(request: Request) -> bool:
 
 
 def served(sites: Mapping[str, Path], access: AccessGuard) -> dict[str, Callable[[Route], Awaitable[None]]]:
-    """Return what answers for the sites that may be reached.
+    """Return route handlers that serve the task's sites, by origin.
 
-    Those that the rules block are left to the proxy, which refuses them.
+    Sites blocked by the rules are left to the proxy, which refuses them.
     """
     reached = [origin for origin in sites if not access.rules.refuses_name(*host_and_port(origin))]
     return {origin: _serve(sites[origin]) for origin in reached}
@@ -263,5 +264,5 @@ def _file_for(url: str, root: Path) -> Path | None:
         if path.is_dir():
             path /= "index.html"
         return path if path.is_relative_to(root) and path.is_file() else None
-    except (OSError, ValueError):  # no file can have that name
+    except (OSError, ValueError):  # no file can have this name
         return None

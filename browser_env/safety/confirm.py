@@ -1,4 +1,4 @@
-"""Asks for confirmation before risky actions: finds an action's target, has the risk assessed, and asks the user."""
+"""Confirmation of risky actions: finds an action's target, has the risk assessed, and asks the user."""
 
 from __future__ import annotations
 
@@ -24,44 +24,44 @@ _MAY_BE_RISKY = Click | Fill | Press | Select | Type
 
 
 class Confirmer:
-    """Assesses the actions of one environment, and asks for confirmation.
+    """The risk assessment and confirmation of one environment's actions.
 
     Args:
-        safety: what needs confirmation, and which function gives it.
-        user: whom `Safety(confirm="ask")` asks.
+        safety: defines which actions need confirmation, and which function gives it.
+        user: receiver of the questions with `Safety(confirm="ask")`.
     """
 
     def __init__(self, safety: Safety, user: User) -> None:
         self.risk: Risk | None = None
-        """The risk of this step's action, if any."""
+        """Risk of the current step's action; None if there is none."""
         self.confirmed = ""
-        """Who let it pass: `automatically`, where nobody is to be asked, or `by the user`, also where the agent itself
-        has just asked (`confirmation_of`); `refused` if not. Empty while the user is asked."""
+        """Confirmation of the action: `automatically` if nobody has to be asked, `by the user` (also if the agent has
+        just asked itself, see `confirmation_of`), or `refused`. Empty while the user is asked."""
         self._cut_off: tuple[str, ...] = ()
         self._agreed: set[Risk] | None = None
-        """Risks of the last action that were agreed to; None before the first action."""
+        """Risks of the last action that were confirmed; None before the first action."""
         self._held: Risk | None = None
-        """The risk of a dialog that this action has opened and that nobody has agreed to."""
+        """Risk of a dialog that the action opened and that nobody has confirmed."""
         self._safety = safety
         self._user = user
 
     def begin(self, cut_off: tuple[str, ...] = ()) -> None:
-        """Begin an episode, or go on with one. `cut_off`: as in `SoFar`."""
+        """Begin or continue an episode. `cut_off` lists the risks of actions that were confirmed and interrupted."""
         self.risk, self._cut_off = None, cut_off
         self._agreed, self._held = None, None
 
     def start_step(self, session: Session) -> None:
-        """Start a step, whose dialogs are judged as well."""
+        """Start a step, whose dialogs are assessed, too."""
         self.risk, session.holds_dialog = None, self.holds
 
     async def check(
         self, targets: Targets, action: Any, observation: Observation | None, allowed: Risk | None = None
     ) -> None:
-        """Assess an action that is about to be carried out. `allowed` is the risk that was agreed to.
+        """Assess an action before it is performed. `allowed` is the risk that was confirmed.
 
         Raises:
-            Asks: it needs a confirmation; also again, where the page has made something else of it meanwhile.
-            ActionError: nobody is there to confirm it, or nobody may.
+            Asks: the action needs a confirmation, possibly another one because the page has changed.
+            ActionError: the action can't be confirmed, because nobody is available or all risks are refused.
         """
         self._held = None
         self._agreed = {*(self._agreed or ()), allowed} if allowed is not None else set()
@@ -75,7 +75,7 @@ class Confirmer:
             self._ask(action, element, risk)
 
     def holds(self, message: str) -> bool:
-        """Whether a dialog that a script of the page opens is to be dismissed, for nobody has agreed to its risk."""
+        """Whether to dismiss a dialog opened by the page's script, because nobody has confirmed its risk."""
         risk = of_dialog(message) if self._agreed is not None else None
         if risk is None or any(one.kind == risk.kind for one in self._agreed or ()):
             return False
@@ -86,11 +86,11 @@ class Confirmer:
         return True
 
     def check_dialog(self, action: Any, observation: Observation | None) -> None:
-        """Ask about the dialog that an action has opened and that was dismissed, if there is one.
+        """Ask about a dialog that the action opened and that was dismissed, if there is one.
 
         Raises:
-            Asks: it needs a confirmation, after which the action is carried out again.
-            ActionError: nobody is there to confirm it, or nobody may.
+            Asks: the dialog needs a confirmation, after which the action is performed again.
+            ActionError: the dialog can't be confirmed, because nobody is available or all risks are refused.
         """
         risk, self._held = self._held, None
         if risk is not None:
@@ -119,15 +119,15 @@ class Confirmer:
     async def judge(
         self, targets: Targets, action: Any, observation: Observation | None
     ) -> tuple[Element | None, Risk | None]:
-        """Return an action's target and its risk on the page as it is, if any. Asks nobody."""
+        """Return an action's target and its risk on the current page, or None for either. Asks nobody."""
         element = target_of(action, observation)
         try:
             if self._safety.confirm is not None and isinstance(action, _MAY_BE_RISKY):
-                element = _now(element, await _on_page(targets, action))  # the page may call it otherwise by now
+                element = _now(element, await _on_page(targets, action))  # the page may have renamed the element since
             if not might_be_risky(action, element):
                 return element, None
             element = element or await _on_page(targets, action)
-        except ScriptError:  # the page may be made so
+        except ScriptError:  # the page may cause this error deliberately
             return None, Risk("unknown", "What it acts on could not be read from the page.")
         if not might_be_risky(action, element):
             return element, None
@@ -140,10 +140,10 @@ class Confirmer:
         return element, assess(action, element, around)
 
     def answered(self, question: Question, said: str) -> None:
-        """Take the user's answer to what `check` has asked.
+        """Process the user's answer to a question of `check`.
 
         Raises:
-            ActionError: the action is not allowed.
+            ActionError: the user doesn't allow the action.
         """
         self.risk = question.risk
         if not allows(said):
@@ -151,7 +151,7 @@ class Confirmer:
         self.confirmed = "by the user"
 
     def refusal(self, question: Question, said: str, why: str = "The user did not allow this action") -> ActionError:
-        """Refuse an action; the error tells the agent, in the user's words if there are any."""
+        """Record a refusal, and return the error for the agent, with the user's words if there are any."""
         assert question.risk is not None
         self.confirmed = "refused"
         words = "" if said.strip().rstrip(".!").casefold() in ("", "no", "n") else f' The user said: "{said.strip()}"'
@@ -159,12 +159,12 @@ class Confirmer:
 
 
 def confirmation_of(why: str, action: Action) -> str:
-    """Return the question by which an agent asks the user itself whether it may do something."""
+    """Return the question with which an agent itself asks the user for permission to act."""
     return f"{why}{WANTED}{action.to_json()}{HINT}"
 
 
 def allowed_before(action: Action, observation: Observation | None) -> bool:
-    """Whether the agent has just asked the user for this action (`confirmation_of`), and may do it."""
+    """Whether the agent has just asked the user for this action (`confirmation_of`) and got permission."""
     last = list(observation["messages"][-2:]) if observation is not None else []
     if [one["role"] for one in last] != ["assistant", "user"]:
         return False
@@ -172,19 +172,19 @@ def allowed_before(action: Action, observation: Observation | None) -> bool:
 
 
 def _filled_in_frames(observation: Observation | None) -> list[str]:
-    """Return the names of the filled fields in frames, as the last observation shows them."""
+    """Return the names of the filled fields in frames, according to the last observation."""
     elements = observation["elements"] if observation is not None else ()
     return [element["name"] for element in elements if element["frame"] and element["value"]]
 
 
 def focused(observation: Observation | None) -> int | None:
-    """Return the id of the element that had the focus in the last observation."""
+    """Return the ID of the focused element in the last observation; None if there is none."""
     elements = observation["elements"] if observation is not None else ()
     return next((element["id"] for element in elements if "focused" in element["states"]), None)
 
 
 def target_of(action: Any, observation: Observation | None) -> Element | None:
-    """Return an action's target element, as far as the last observation shows it."""
+    """Return an action's target element in the last observation; None if it isn't there."""
     elements = observation["elements"] if observation is not None else ()
     if isinstance(action, Click) and action.id is None:
         return _at(elements, float(action.x or 0), float(action.y or 0))
@@ -195,10 +195,10 @@ def target_of(action: Any, observation: Observation | None) -> Element | None:
 
 
 async def _on_page(targets: Targets, action: Any) -> Element | None:
-    """Read an action's target from the page, where the last observation doesn't show it.
+    """Read an action's target element from the page, because the last observation may lack it.
 
     Raises:
-        ScriptError: the page is made so that it can't be read.
+        ScriptError: the page prevents the reading.
     """
     id = getattr(action, "id", None)
     x, y = (action.x, action.y) if isinstance(action, Click) else (None, None)
@@ -212,7 +212,7 @@ async def _on_page(targets: Targets, action: Any) -> Element | None:
     except ScriptError:
         raise
     except Exception:
-        return None  # the page hangs or is gone: the action itself will find out
+        return None  # the page hangs or is gone, which the action itself will report
     if not found:
         return None
     if frame is not None:
@@ -226,14 +226,14 @@ async def _on_page(targets: Targets, action: Any) -> Element | None:
 
 
 def _now(seen: Element | None, found: Element | None) -> Element | None:
-    """Return a target as the page calls it now, with the rest as it was seen if it is the same."""
+    """Return the observed target with its current role, name and tag, or the current target if it differs."""
     if seen is None or found is None or seen["id"] != found["id"]:
         return found or seen
     return {**seen, "role": found["role"], "name": found["name"], "tag": found["tag"]}
 
 
 def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
-    """Return the smallest element whose box contains a point, preferring those that aren't covered."""
+    """Return the smallest element whose box contains a point, preferably one that isn't covered."""
 
     def order(element: Element) -> tuple[bool, float]:
         return "covered" in element["states"], element["bbox"][2] * element["bbox"][3]
@@ -244,35 +244,35 @@ def _at(elements: tuple[Element, ...], x: float, y: float) -> Element | None:
 
 
 async def _surroundings_of(tab: Tab, element: Element | None, foreign: dict[int, ForeignFrame]) -> Surroundings | None:
-    """Ask the page for the surroundings of an element, or of the focused one; None if that fails on this page."""
+    """Return the surroundings of an element, or of the focused one; None if the page prevents the reading."""
     try:
         id = element["id"] if element is not None else None
         found = await _ask(tab, id, foreign, read_script("surroundings")) or {}
         return Surroundings(**{**found, **{name: tuple(found.get(name, ())) for name in ("fields", "filled")}})
     except ScriptError:
-        return None  # the page may be made so
+        return None  # the page may cause this error deliberately
     except Exception:
-        return NO_SURROUNDINGS  # it was removed, or the page hangs: the action itself will find out
+        return NO_SURROUNDINGS  # the element was removed or the page hangs, which the action itself will report
 
 
 _ORIGIN = "function () { return DOC.defaultView(documentOf(this)).origin }"
 
 
 Place = tuple[str, int | None]
-"""A document's host and port; empty and None if it has none, or if that is not known."""
+"""Host and port of a document; an empty string and None if there are none or they are unknown."""
 
 
 async def place_of(tab: Tab, id: int, foreign: dict[int, ForeignFrame]) -> Place:
-    """Return the place of an element's document."""
+    """Return host and port of an element's document."""
     try:
         origin = await _ask(tab, id, foreign, _ORIGIN)
     except Exception:
-        return "", None  # it was removed: there is nothing to type into
+        return "", None  # the element was removed: there is nothing to type into
     return host_and_port(str(origin))
 
 
 async def place_of_focus(tab: Tab) -> Place:
-    """Return the place of the document that keys go to now."""
+    """Return host and port of the document with the keyboard focus."""
     try:
         found = await _world_of_focus(tab)
     except Exception:
@@ -281,9 +281,9 @@ async def place_of_focus(tab: Tab) -> Place:
 
 
 async def _world_of_focus(tab: Tab) -> tuple[PageScript, ForeignFrame | None, str] | None:
-    """Return the script of the document that keys go to, its frame if that is foreign, and its origin.
+    """Return the script, the frame if cross-origin, and the origin of the document with the keyboard focus.
 
-    None: it can't be reached.
+    None if the document can't be reached.
     """
     world, frame = tab.main, None
     while "frame" in (found := await world.focus()):
@@ -298,7 +298,7 @@ async def _ask(tab: Tab, id: int | None, foreign: dict[int, ForeignFrame], funct
     """Call a function on an element, or on the tab's document, and return its result.
 
     Raises:
-        ScriptError: it threw.
+        ScriptError: the function threw.
     """
     world = foreign[id].world if id in foreign else tab.main
     node = await world.call("node", id=id)

@@ -1,4 +1,4 @@
-"""Decides which files may be uploaded or shown, and where downloads go."""
+"""Rules on which files may be uploaded or shown, and the storage of downloads."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.tab import Tab
 
 DOWNLOAD_BOUND = 2.0
-"""Seconds that a step waits for a download; a longer one is reported by a later step."""
+"""Maximum seconds that a step waits for a download; a longer one is reported by a later step."""
 
 MOST_NAMES = 30
-"""Files that an agent is told of."""
+"""Maximum number of file names listed for an agent."""
 
 _NAME_LIMIT = 120
-"""Bytes; file systems take 255."""
+"""Maximum length of a file name in bytes; file systems allow 255."""
 
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 def uploadable(files: Iterable[str], folders: Iterable[str | Path]) -> list[str]:
-    """Return the real paths of files to upload. A relative path is looked up in the folders.
+    """Return the real paths of files to upload. Relative paths are looked up in the folders.
 
     Raises:
-        ActionError: with links and `..` resolved, one is outside of all the folders, or does not exist.
+        ActionError: a file is outside all folders after resolving links and `..`, or does not exist.
     """
     roots = [Path(folder).expanduser().resolve() for folder in folders]
     if not roots:
@@ -49,7 +49,7 @@ def uploadable(files: Iterable[str], folders: Iterable[str | Path]) -> list[str]
 
 def _inside(file: str, roots: list[Path]) -> Path:
     try:
-        candidates = [(root / file).resolve() for root in roots]  # an absolute path stays as it is
+        candidates = [(root / file).resolve() for root in roots]  # an absolute path is left unchanged
         inside = [path for path in candidates if any(path.is_relative_to(root) for root in roots)]
         there = [path for path in inside if path.is_file()]
     except (OSError, ValueError, RuntimeError):
@@ -62,9 +62,9 @@ def _inside(file: str, roots: list[Path]) -> Path:
 
 
 def file_names(folders: Iterable[str | Path]) -> tuple[str, ...]:
-    """Return the names of the files that lie in the folders, by which they can be uploaded; hidden ones left out.
+    """Return the names of the visible files directly in the folders, by which they can be uploaded.
 
-    Of more than `MOST_NAMES` the first by name. What lies in folders below can be uploaded, too, but is not named.
+    At most `MOST_NAMES`, the first by name. Files in subfolders can be uploaded too, but are not listed.
     """
     found: set[str] = set()
     for folder in folders:
@@ -74,7 +74,7 @@ def file_names(folders: Iterable[str | Path]) -> tuple[str, ...]:
 
 
 def shows_file(url: str, folders: Iterable[str | Path]) -> bool:
-    """May a `file:` URL be shown, with links and `..` resolved?"""
+    """Whether a `file:` URL may be shown, after resolving links and `..`."""
     try:
         parts = urlsplit(url)
         if parts.netloc not in ("", "localhost"):
@@ -86,7 +86,7 @@ def shows_file(url: str, folders: Iterable[str | Path]) -> bool:
 
 
 def file_name(suggested: str) -> str:
-    """Return a safe file name for a suggested one: no folders or control characters, not hidden, not too long."""
+    """Turn a suggested file name into a safe one: no folders or control characters, not hidden, not too long."""
     name = suggested.replace("\\", "/").rsplit("/", 1)[-1]
     name = re.sub(r'[\x00-\x1f\x7f<>:"|?*\u202a-\u202e\u2066-\u2069]', "_", name).strip().strip(".")
     if not name or _RESERVED.fullmatch(name):
@@ -99,23 +99,23 @@ def file_name(suggested: str) -> str:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return as much of a text as fits into so many bytes."""
+    """Return the beginning of a text that fits into the given number of bytes."""
     return text.encode(errors="replace")[:length].decode(errors="ignore")
 
 
 class Downloads:
-    """The downloads of one episode, which go into the episode's folder.
+    """The downloads of one episode, which are saved in the episode's folder.
 
     Args:
         safety: the folder and the size limit.
-        note: called with an event for `obs["events"]` for each download that ends.
+        note: called with an event for `obs["events"]` when a download ends.
     """
 
     def __init__(self, safety: Safety, note: Callable[[str], None]) -> None:
         self.files: list[Path] = []
         """Completed downloads, in order."""
         self._names: set[str] = set()
-        """Of these, and of those that are being written."""
+        """Names of completed downloads and of downloads being written."""
         self._safety = safety
         self._note = note
         self._folder: Path | None = None
@@ -125,7 +125,7 @@ class Downloads:
         self._cancelling: set[asyncio.Future[None]] = set()
 
     def watch(self, tab: Tab) -> None:
-        """Watch the size of a tab's downloads."""
+        """Start enforcing the size limit on a tab's downloads."""
         urls: dict[str, str] = {}
         tab.protocol.on("Page.downloadWillBegin", lambda event: urls.__setitem__(event["guid"], event["url"]))
         tab.protocol.on("Page.downloadProgress", lambda event: self._progress(event, urls))
@@ -184,13 +184,13 @@ class Downloads:
         return self._folder / free
 
     async def ended(self) -> None:
-        """Wait for downloads that have begun since the last call, within a bound."""
+        """Wait for downloads that have begun since the last call, within a time limit."""
         if new := self._pending.keys() - self._waited_for:
             await asyncio.wait(new, timeout=DOWNLOAD_BOUND)
         self._waited_for = set(self._pending)
 
     def forget(self) -> None:
-        """Start over for another episode: a temporary folder is removed, the user's own stays."""
+        """Reset for another episode: cancel downloads, and delete a temporary folder but not the user's own."""
         for task in list(self._pending):
             task.cancel()
         self._pending.clear()

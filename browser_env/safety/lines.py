@@ -1,6 +1,6 @@
-"""Which strings of a snapshot a person reads as one line: texts of neighbouring inline elements, with nothing between.
+"""Grouping of a snapshot's strings into lines as a person reads them: adjacent inline elements form one line.
 
-Rows, cells, list items, options, fields and attributes are lines of their own. Works on plain data.
+Rows, cells, list items, options, fields and attributes are separate lines. Works on plain data.
 """
 
 from __future__ import annotations
@@ -16,47 +16,47 @@ TYPOGRAPHIC = frozenset({
     "b", "big", "code", "em", "emphasis", "font", "i", "mark", "s", "small", "strong", "sub", "subscript", "sup",
     "superscript", "u", "wbr",
 })  # fmt: skip
-"""Tags and roles that change how letters look: there is no gap beside them unless the text has one."""
+"""Tags and roles that only change how letters look: they add no gap to the text."""
 INLINE = TYPOGRAPHIC | {
     "a", "abbr", "bdi", "bdo", "cite", "data", "del", "deletion", "dfn", "inlinetextbox", "ins", "insertion", "kbd",
     "label", "labeltext", "link", "output", "q", "samp", "span", "statictext", "#text", "time", "tt", "var",
 }  # fmt: skip
-"""Tags and roles of what stands within a line."""
+"""Tags and roles of elements within a line."""
 _TABLES = frozenset({"table", "grid", "treegrid", "layouttable"})
 _ROWS = frozenset({"row", "tr", "layouttablerow"})
 _CELLS = frozenset({"cell", "gridcell", "columnheader", "rowheader", "td", "th", "layouttablecell"})
 _CONTENT = frozenset({"children", "childNodes"})
 _OWN = frozenset({"name", "text", "nodeValue"})
-"""Keys of an inline node under which its text is, if it has no children."""
+"""Keys for the text of an inline node without children."""
 _SEPARATE = frozenset({"options", "states", "attributes", "strings", "tabs", "events"})
-"""Keys of lists whose strings have nothing to do with each other."""
+"""Keys of lists whose strings are unrelated to each other."""
 _LONGEST = 200
-"""Characters of a string that may be part of a line; a longer one is a line of its own."""
+"""Maximum length in characters of a string that may be part of a line; a longer string is a line of its own."""
 _MARKUP = re.compile(r"<!--.*?-->|<(/?)([a-zA-Z][\w-]*)([^>]*)>|([^<>]+)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _HREF = re.compile(rf"\bhref\s*=\s*[\"']?{CALLS.pattern}", re.IGNORECASE)
 
 
 class Piece(NamedTuple):
-    """A text in a line, and its place: `holder[key]`, from a character on."""
+    """A text in a line, and its place: `holder[key]`, from the character `start`."""
 
     text: str
     kind: str = ""
-    """Tag or role of the element around it."""
+    """Tag or role of the element that contains the text."""
     calls: bool = False
-    """Whether it is in a link to a telephone number, or is one by the name beside it (`with_calls`)."""
+    """Whether the text is in a link to a phone number, or is a phone number according to a label (`with_calls`)."""
     holder: Any = None
     key: Any = None
     start: int = 0
     cell: tuple[int, int, int] = (0, 0, 0)
-    """Table, row and column of the cell around it, counted from 1."""
+    """Table, row and column of the cell that contains the text, counted from 1; zeros outside tables."""
 
 
 Line = Sequence[Piece]
 
 
 def joined(line: Line) -> tuple[str, list[int]]:
-    """Return a line's text, with `SOFT` where pieces meet, and where each piece begins in it."""
+    """Return a line's text, with `SOFT` between pieces, and the start of each piece in the text."""
     parts: list[str] = []
     starts, length = [], 0
     for number, piece in enumerate(line):
@@ -70,15 +70,15 @@ def joined(line: Line) -> tuple[str, list[int]]:
 
 
 def with_calls(lines: Iterable[Line]) -> Iterator[Line]:
-    """Yield lines in their order; `calls` is set in telephone numbers that stand beside or below a telephone's name.
+    """Yield lines in order, with `calls` set on phone numbers beside or below a phone label such as "Mobile".
 
-    Beside: in the next line of the same row, or outside tables in the next line. Below: in the column of a table that
-    has the name in its first row, and no digits there.
+    Beside: in the next line of the same row, or outside tables in the next line. Below: in the column of a table whose
+    first row has the label, and has no digits.
     """
     columns: set[tuple[int, int]] = set()
     headless: set[int] = set()
     before: tuple[int, int, int] | None = None
-    """The cell of the line before, where that is a name or the number of one."""
+    """Cell of the previous line if that line is a phone label or a phone number; otherwise None."""
     after_name = False
     for line in lines:
         text = "".join(piece.text for piece in line).strip()
@@ -99,7 +99,7 @@ def with_calls(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _with_calls_within(line: Line) -> Line:
-    """Return a line in which `calls` is set in each piece that is a telephone number after a piece that is a name."""
+    """Return a line with `calls` set on each phone number that follows a phone label."""
     shown = [number for number, piece in enumerate(line) if piece.text.strip()]
     called = {
         number for name, number in pairwise(shown)
@@ -109,14 +109,14 @@ def _with_calls_within(line: Line) -> Line:
 
 
 def lines_of(record: list[Any] | dict[Any, Any]) -> list[Line]:
-    """Return the lines of plain data; each string is in one. A string of markup is one, and then its own lines are."""
+    """Return the lines of plain data. Each string is in one line; a string of markup also yields its own lines."""
     reader = _Reader()
     reader.read(record)
     return reader.lines
 
 
 def calls(node: Mapping[Any, Any]) -> str:
-    """Return the address of a node that is a link to a telephone number; empty for others."""
+    """Return a node's link to a phone number; empty if there is none."""
     attributes = node.get("attributes")
     inner = attributes.get("href") if isinstance(attributes, Mapping) else None
     if isinstance(attributes, list) and "href" in attributes[:-1:2]:
@@ -136,7 +136,7 @@ def kind_of(node: Mapping[Any, Any]) -> str:
 
 
 class _Cells:
-    """Counts tables, rows and columns as a reader enters and leaves their elements."""
+    """A counter of tables, rows and columns that is updated as a reader enters and leaves elements."""
 
     def __init__(self) -> None:
         self.cell = (0, 0, 0)
@@ -160,12 +160,12 @@ class _Cells:
 
 
 class _Reader:
-    """Reads data in its order; the line that is being read ends where a block begins or ends."""
+    """A reader of plain data in document order. The current line ends where a block begins or ends."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self._read: list[Line] = []
-        """Lines that the page shows, in its order."""
+        """Lines that the page shows, in document order."""
         self._line: list[Piece] = []
         self._cells = _Cells()
 
@@ -228,7 +228,7 @@ class _Reader:
 
 
 def _cells(node: Mapping[Any, Any]) -> list[tuple[int, int]]:
-    """Return where a node's name has those of its cells; empty unless it is made of them."""
+    """Return the ranges of the cells' names within their row's name; empty if the name doesn't consist of them."""
     below, name = node.get("children"), node["name"]
     if not isinstance(below, list) or len(below) < 2 or not isinstance(name, str):
         return []
@@ -269,7 +269,7 @@ def _lines_of_markup(markup: Piece) -> Iterator[Line]:
 
 
 def _rows_of(piece: Piece) -> Iterator[Line]:
-    """Yield the lines of a text, of one with tabs each part: as a browser writes the rows of a table."""
+    """Yield the lines of a text, split at tabs, because browsers write table rows with tabs."""
     for row, line in enumerate(re.finditer(r"[^\n]+", piece.text), 1):
         for column, found in enumerate(re.finditer(r"[^\t]+", line[0]), 1):
             cell = (1, row, column) if "\t" in line[0] else (0, 0, 0)
@@ -277,7 +277,7 @@ def _rows_of(piece: Piece) -> Iterator[Line]:
 
 
 def pieces_of(holder: Any, key: Any, text: str) -> list[Piece]:
-    """Return the attributes and texts of a string of markup, in order; of any other string the whole."""
+    """Return the attribute values and texts of a string of markup, in order; any other string is one piece."""
     if "<" not in text or ">" not in text:
         return [Piece(text, holder=holder, key=key)]
     pieces = []

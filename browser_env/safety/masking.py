@@ -1,4 +1,4 @@
-"""Finds where the active tab shows secrets, and masks them in the screenshot. The page is not modified."""
+"""Search for secrets shown in the active tab, and their masking in the screenshot. The page is not modified."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.devtools import ProtocolSession
 
 Box = tuple[float, float, float, float]
-"""x, y, width and height in CSS pixels of the top frame's viewport."""
+"""Box as x, y, width and height in CSS pixels of the top frame's viewport."""
 
 MASK_COLOUR = (128, 128, 128)
-"""RGB."""
+"""RGB color of masked boxes."""
 
 _FRAME_BOUND = 2.0
-"""Seconds for a frame of another process to answer."""
+"""Maximum seconds for a frame of another process to respond."""
 
 _ANYWHERE = 1e5
-"""Pixels to the right and down that reach the end of any picture."""
+"""Width and height in pixels that reach beyond any screenshot."""
 
 _CONTENT = """(e) => { const style = getComputedStyle(e);
 return [e.clientLeft + parseFloat(style.paddingLeft), e.clientTop + parseFloat(style.paddingTop)]; }"""
-"""How far a frame's document lies within the frame's own box."""
+"""JavaScript that returns the offset of a frame's document within the box of the frame element."""
 
 
 async def secret_boxes(tab: Tab, patterns: Sequence[str], *, private: bool = False) -> list[Box]:
-    """Return the boxes in which a tab shows a match of one of the patterns, in all frames.
+    """Return the boxes where a tab shows a match of one of the patterns, in all frames.
 
     Args:
-        tab: which.
-        patterns: regular expressions, in the syntax of JavaScript.
-        private: whether all fields with something in them count, too, and what a log masks in a line (`Redactor.line`).
+        tab: tab to search.
+        patterns: regular expressions in JavaScript syntax.
+        private: whether to include all filled fields, and all text that a log masks (`Redactor.line`).
     """
     boxes = await boxes_in_process(tab.protocol, patterns, private=private)
     for frame in tab.page.frames[1:]:
-        with contextlib.suppress(Exception):  # it is in the page's own process, done above, or was removed
+        with contextlib.suppress(Exception):  # the frame is in the page's own process, searched above, or was removed
             try:
                 async with asyncio.timeout(_FRAME_BOUND):
                     session = await tab.page.context.new_cdp_session(frame)
@@ -57,13 +57,13 @@ async def secret_boxes(tab: Tab, patterns: Sequence[str], *, private: bool = Fal
                             boxes += await boxes_in_process(session, patterns, place, private=private)
                     finally:
                         await session.detach()
-            except TimeoutError:  # it hangs, and shows what it has shown: a secret may be anywhere in it
+            except TimeoutError:  # the frame hangs and still shows its content: a secret may be anywhere in it
                 boxes.append(await _box_of(frame))
     return boxes
 
 
 async def _place_of(frame: Frame) -> tuple[float, float] | None:
-    """Return where a frame's document begins in the top frame; None if it is not shown."""
+    """Return the position of a frame's document in the top frame; None if the frame is not shown."""
     holder = await frame.frame_element()
     box = await holder.bounding_box()
     border = await holder.evaluate(_CONTENT)
@@ -71,7 +71,7 @@ async def _place_of(frame: Frame) -> tuple[float, float] | None:
 
 
 async def _box_of(frame: Frame) -> Box:
-    """Return the box of a frame that doesn't answer; if what is around it doesn't either, everything."""
+    """Return the box of a frame that doesn't respond, or of everything if its parent doesn't respond either."""
     try:
         async with asyncio.timeout(_FRAME_BOUND):
             box = await (await frame.frame_element()).bounding_box()
@@ -87,7 +87,7 @@ async def boxes_in_process(
     *,
     private: bool = False,
 ) -> list[Box]:
-    """Search all frames of one process; `offset` is that of its topmost frame. Otherwise as `secret_boxes`."""
+    """Return the boxes from all frames of one process (see `secret_boxes`). `offset` is that of its topmost frame."""
     tree = (await session.send("Page.getFrameTree"))["frameTree"]
     boxes = await _in_frame(session, tree["frame"]["id"], patterns, offset, private)
     todo = list(tree.get("childFrames", []))
@@ -95,7 +95,7 @@ async def boxes_in_process(
         branch = todo.pop()
         todo += branch.get("childFrames", [])
         id = branch["frame"]["id"]
-        with contextlib.suppress(Exception):  # it is hidden, or was removed
+        with contextlib.suppress(Exception):  # the frame is hidden or was removed
             owner = await session.send("DOM.getFrameOwner", {"frameId": id})
             model = await session.send("DOM.getBoxModel", {"backendNodeId": owner["backendNodeId"]})
             x, y = model["model"]["content"][:2]
@@ -130,13 +130,13 @@ async def _in_frame(
     if page and (found := await asyncio.to_thread(_private_parts, page["lines"], page["values"])):
         more = await call("function (found) { return boxesOf(found) }", found)
         shown = None if more is None else [*shown, *more]
-    if shown is None:  # the page may be made so: a secret may be anywhere
+    if shown is None:  # the page may cause this deliberately: a secret may be anywhere
         return [(*offset, _ANYWHERE, _ANYWHERE)]
     return [(x + offset[0], y + offset[1], width, height) for x, y, width, height in shown]
 
 
 def _private_parts(lines: Sequence[Sequence[Sequence[Any]]], values: Iterable[str]) -> list[tuple[int, int, int, int]]:
-    """Return what is private in a page's lines, given values to be found: line, piece, start and end."""
+    """Return the private parts of a page's lines, including the given values: line, piece, start and end."""
     pieces = ([Piece(text, tag, calls, cell=(*cell,)) for text, tag, calls, cell in line] for line in lines)
     read = [*with_calls(pieces)]
     redactor = Redactor(values)
@@ -150,7 +150,7 @@ def _private_parts(lines: Sequence[Sequence[Sequence[Any]]], values: Iterable[st
 
 
 def mask(picture: NDArray[np.uint8], boxes: Iterable[Box]) -> NDArray[np.uint8]:
-    """Return a copy of a screenshot with the boxes masked, a pixel more on each side."""
+    """Return a copy of a screenshot with the boxes masked, each extended by a pixel on every side."""
     picture = picture.copy()
     for x, y, width, height in boxes:
         left, top = max(0, math.floor(x) - 1), max(0, math.floor(y) - 1)

@@ -1,4 +1,4 @@
-"""Rules about which hosts and addresses may be reached; `browser_env.safety.proxy` enforces them."""
+"""Rules on which hosts and addresses may be reached, enforced by `browser_env.safety.proxy`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _NUMERIC_HOST = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}){{0,3}}", re.IGNORECASE)
 
 def clean_host(host: str) -> str:
     """Normalize a host: lower case, ASCII, no brackets, no final dot, numbers as a dotted address."""
-    host = "".join(map(str.lower, host.strip().strip("[]").rstrip(".")))  # one by one: a final sigma is another letter
+    # letter by letter, because a final sigma would become another letter
+    host = "".join(map(str.lower, host.strip().strip("[]").rstrip(".")))
     literal = as_address(host)
     if literal is not None:
         return str(literal)
@@ -39,14 +40,15 @@ def clean_host(host: str) -> str:
 
 _DOTS = re.compile("[.\u3002\uff0e\uff61]")
 _KEPT = re.compile("[\u00df\u03c2\u200c\u200d]")
-"""What browsers keep in names and Python's codec, an older standard, replaces: ß, ς and the joiners."""
+"""Characters that browsers keep in names but Python's codec, based on an older standard, replaces: ß, ς and the
+joiners."""
 
 
 def _ascii(label: str) -> str:
-    """Encode a part of a name as browsers do.
+    """Encode a label of a host name as browsers do.
 
     Raises:
-        UnicodeError: it can't be in a name.
+        UnicodeError: the label is not allowed in a name.
     """
     if _KEPT.search(label):
         return "xn--" + unicodedata.normalize("NFKC", label).encode("punycode").decode("ascii")
@@ -70,7 +72,7 @@ def as_address(host: str) -> Address | None:
 
 
 def is_private(address: Address) -> bool:
-    """Is this anything but an address of the public internet? IPv4 embedded in IPv6 is judged as IPv4."""
+    """Whether an address is not on the public internet. IPv4 embedded in IPv6 is judged as IPv4."""
     address = (address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None) or address
     inner = _embedded(address)
     if inner is not None:
@@ -94,22 +96,22 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def is_loopback_name(host: str) -> bool:
-    """Is this a name that browsers resolve to the machine itself, whatever DNS says?"""
+    """Whether browsers resolve a name to the local machine, regardless of DNS."""
     return host == "localhost" or host.endswith(".localhost")
 
 
 def is_loopback(host: str) -> bool:
-    """Is this the machine itself, by name or by address?"""
+    """Whether a host is the local machine, by name or by address."""
     address = as_address(host)
     return is_loopback_name(host) if address is None else address.is_loopback
 
 
 def matches(pattern: str, host: str, port: int | None, *, below: bool = False) -> bool:
-    """Does a pattern of `Safety.allowed` or `Safety.blocked` match this host?
+    """Whether a pattern of `Safety.allowed` or `Safety.blocked` matches a host.
 
     Args:
         pattern: `example.org`, `*.example.org` or `example.org:8000`.
-        host: as `clean_host` returns it.
+        host: as returned by `clean_host`.
         port: the port to connect to.
         below: match subdomains as well.
     """
@@ -125,38 +127,38 @@ def matches(pattern: str, host: str, port: int | None, *, below: bool = False) -
 
 
 def _parts(pattern: str) -> tuple[str, int | None]:
-    """Return a pattern's host and its port; None for all of them."""
+    """Return a pattern's host and port; the port is None for all ports."""
     found = re.fullmatch(r"([^:]+|\[.+\]):(\d+)", pattern.strip())
     return (found[1].strip(), int(found[2])) if found else (pattern.strip(), None)
 
 
 class Rules:
-    """The network part of a `Safety`, for one task.
+    """The network rules of a `Safety`, for one task.
 
     Args:
         safety: the user's rules.
-        own: addresses of the task's own hosts: where it starts and its `sites`. They may be reached, private or not.
+        own: addresses of the task's own hosts: its start and its `sites`. They may be reached, private or not.
     """
 
     def __init__(self, safety: Safety, own: Iterable[str] = ()) -> None:
         self.safety = safety
         self.own: dict[str, set[int | None]] = {}
-        """The task's own hosts, with the ports that it has named."""
+        """Hosts of the task itself, each with the ports named by the task."""
         for url in own:
             self.add_own(url)
 
     def add_own(self, url: str) -> None:
-        """Let the host of an address be reached, private or not; an address without a host adds none."""
+        """Allow the host of an address, private or not. An address without a host is ignored."""
         host, port = host_and_port(url)
         if host:
             self.own.setdefault(host, set()).add(port)
 
     def is_own(self, host: str) -> bool:
-        """Does this host belong to the task? A task that starts on this machine owns all of its names."""
+        """Whether a host belongs to the task. A task that starts on this machine owns all of the machine's names."""
         return host in self.own or (is_loopback(host) and any(map(is_loopback, self.own)))
 
     def refuses_name(self, host: str, port: int | None) -> str:
-        """Return why a clean host may not be reached, whatever its address; empty if it may."""
+        """Return why a host may not be reached, whatever its address; empty if it may."""
         if any(matches(pattern, host, port, below=True) for pattern in self.safety.blocked):
             return BLOCKED
         if not self.safety.allowed or self._is_allowed(host, port):
@@ -166,20 +168,20 @@ class Rules:
         return NOT_ALLOWED
 
     def may_be_private(self, host: str, port: int | None) -> bool:
-        """May this host have a private address?"""
+        """Whether a host may have a private address."""
         return self.safety.allow_private or self.is_own(host) or self._is_allowed(host, port, named=True)
 
     def _is_allowed(self, host: str, port: int | None, *, named: bool = False) -> bool:
         return any(matches(p, host, port) for p in self.safety.allowed if not (named and _parts(p)[0] == "*"))
 
     def _has_ports(self, host: str) -> bool:
-        """Do the allowed hosts name ports of this host?"""
+        """Whether the allowed hosts restrict the ports of a host."""
         ports = {pattern: _parts(pattern)[1] for pattern in self.safety.allowed}
         return any(port is not None and matches(pattern, host, port) for pattern, port in ports.items())
 
     @property
     def direct(self) -> tuple[str, ...]:
-        """Hosts that need no check, since no name server can change their address, as Chromium's bypass rules."""
+        """Hosts exempt from checks because DNS can't change their address, as Chromium proxy bypass rules."""
         if self.safety.blocked:
             return ()
         literal = {host for host in self.own if as_address(host) is not None or host == "localhost"}
@@ -190,7 +192,7 @@ class Rules:
 
 
 def host_and_port(url: str) -> tuple[str, int | None]:
-    """Return a URL's clean host and its port; the host is empty if there is none."""
+    """Return a URL's normalized host and its port; the host is empty if there is none."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -200,7 +202,7 @@ def host_and_port(url: str) -> tuple[str, int | None]:
 
 
 def permission_for(message: str) -> str:
-    """Return how the user permits what a refusal names, as a sentence to append; empty for any other message."""
+    """Return a sentence on how the user can permit a refused access; empty for any other message."""
     kept_out = re.search(rf"(\S+) was not opened: (?:{PRIVATE}|{NOT_ALLOWED})\.", message)
     if kept_out:
         host = host_and_port(kept_out[1])[0]

@@ -1,4 +1,4 @@
-"""Numbers that say what they are: of payment cards, by their groups and check digit, and of bank accounts (IBAN)."""
+"""Recognition of payment card numbers, by digit groups and check digit, and of bank account numbers (IBAN)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _RUN = re.compile(rf"[0-9](?:{_BLANKS}{{0,4}}[.\u2010-\u2013-]?{_BLANKS}{{0,4}}[
 _GROUP = re.compile(r"[0-9]+")
 _GROUP_IN_PIECES = re.compile(r"[0-9](?:\x1f?[0-9])*")
 _GROUPED = re.compile(r"4 4 4 4(?: [123])?|4 4 4 [123]|4 6 [45]|4 3 3 3|4 4 5|4 5 6|8 8|6 1[03]|(?:1 ){12,18}1")
-"""Lengths of the groups in which people write a card's number."""
+"""Group lengths in which people write card numbers."""
 _ARTICLE = re.compile(r"\b(?:EAN|GTIN|ISBN|UPC)(?:-?1[0-4])?[\s:#\x1f]{0,3}$", re.IGNORECASE)
-"""Names before numbers of articles, of which one in ten looks like a card's."""
+"""Pattern of names (EAN, ISBN) before article numbers, one in ten of which looks like a card number."""
 _ISSUED = re.compile(
     r"4(?:[0-9]{12}|[0-9]{15}|[0-9]{18})|3[47][0-9]{13}|3(?:0[0-5]|[689][0-9])[0-9]{11}(?:[0-9]{2})?"
     r"|(?:2[2-7]|5[0-9])[0-9]{14}|(?:35|5[06-8]|6[0-9]|8[12])[0-9]{14,17}|9792[0-9]{12}"
 )
-"""Numbers of payment cards: what each issuer's begin with, and their lengths."""
+"""Patterns of payment card numbers by issuer: leading digits and lengths."""
 
 _LENGTHS = (
     "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 "
@@ -27,15 +27,15 @@ _LENGTHS = (
     "SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30 "
 )
 _LENGTH = {one[:2]: int(one[2:]) for one in _LENGTHS.split()}
-"""Characters of a country's IBANs."""
+"""Number of characters of an IBAN, by country."""
 _IBAN = re.compile(rf"(?<![A-Za-z0-9])([A-Za-z]{{2}})(?={_BLANKS}?[0-9]{_BLANKS}?[0-9])")
 _NEXT = re.compile(rf"{_BLANKS}{{0,3}}-?([A-Za-z0-9])")
 _FEWEST_DIGITS = 10
-"""Of an IBAN: letters stand for banks only."""
+"""Minimum number of digits in an IBAN, whose letters only name the bank."""
 
 
 def luhn(digits: str) -> bool:
-    """Does a card's check digit fit? Of all numbers, one in ten does."""
+    """Whether a card number's check digit fits. One in ten random numbers passes."""
     numbers = [int(char) for char in digits if char.isdigit()]
     if len(set(numbers)) == 1:
         return False
@@ -44,7 +44,7 @@ def luhn(digits: str) -> bool:
 
 
 def cards(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where a text has the number of a card: 13 to 19 digits in one piece, or grouped as people write them."""
+    """Yield the positions of card numbers in a text: 13 to 19 digits, ungrouped or grouped as people write them."""
     for run in _RUN.finditer(text):
         for pattern in (_GROUP, _GROUP_IN_PIECES) if "\x1f" in run[0] else (_GROUP,):
             groups = [*pattern.finditer(text, *run.span())]
@@ -58,7 +58,7 @@ def cards(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _end_of_card(text: str, groups: Sequence[re.Match[str]], first: int) -> int | None:
-    """Return the last group of the longest card's number that begins with a group."""
+    """Return the index of the last group of the longest card number that starts with the given group."""
     lengths, gaps, ends = "", set(), None
     digits = ""
     for last in range(first, len(groups)):
@@ -80,17 +80,17 @@ def _end_of_card(text: str, groups: Sequence[re.Match[str]], first: int) -> int 
 
 def _is_card(digits: str, groups: Sequence[re.Match[str]]) -> bool:
     row = len(groups) > 1 and all(one[0][-1] == "0" and one[0][0] != "0" for one in groups)  # 4000 3000 2000 1000
-    article = len(groups) == 1 and len(digits) == 13 and is_ean(digits)  # cards of 13 digits are no longer issued
+    article = len(groups) == 1 and len(digits) == 13 and is_ean(digits)  # 13-digit cards are no longer issued
     return bool(_ISSUED.fullmatch(digits)) and luhn(digits) and not row and not article
 
 
 def is_ean(digits: str) -> bool:
-    """Does the check digit of an article's number (EAN, ISBN) fit? Of all numbers, one in ten does."""
+    """Whether the check digit of an article number (EAN, ISBN) fits. One in ten random numbers passes."""
     return (3 * sum(map(int, digits[-2::-2])) + sum(map(int, digits[::-2]))) % 10 == 0
 
 
 def ibans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where a text has an IBAN, in one piece or in groups: its length is its country's, and its check fits."""
+    """Yield the positions of IBANs in a text, grouped or not, with the country's length and a valid checksum."""
     for found in _IBAN.finditer(text):
         characters, end = found[1].upper(), found.end()
         length = _LENGTH.get(characters, 0)

@@ -1,4 +1,4 @@
-"""What an environment may do, as set by its user: `Safety`. The other modules of this package enforce it."""
+"""The user's rules on what an environment may do: `Safety`. The other modules of this package enforce them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ RiskKind = Literal["purchase", "payment", "transfer", "delete", "send", "publish
 
 @dataclass(frozen=True)
 class Risk:
-    """Why an action needs care."""
+    """The reason why an action needs confirmation."""
 
     kind: RiskKind
     why: str
-    """One sentence for a person, naming what was recognized."""
+    """Explanation in one sentence, which quotes what was recognized."""
 
 
 Confirm = Callable[[Any, Element | None, Risk], bool]
-"""Called before a risky action with the action, its target element if known, and the risk."""
+"""Function called before a risky action with the action, its target element if known, and the risk."""
 
 ASK: Literal["ask"] = "ask"
-"""As `Safety.confirm`: the environment's user is asked."""
+"""Value of `Safety.confirm`: the environment's user is asked."""
 
 LATER: Literal["later"] = "later"
-"""As `Safety.confirm`, and as an environment's `user`: a person answers, by the next step or by `answer`."""
+"""Value of `Safety.confirm` or of an environment's `user`: a person answers later, with the next step or with `answer`.
+"""
 
 
 @dataclass(frozen=True)
@@ -42,32 +43,32 @@ class Safety:
 
     allowed: tuple[str, ...] = ()
     """Hosts that may be reached, besides the task's own; empty for all. `"example.org"` is that host alone,
-    `"*.shop.test"` is shop.test and all of its subdomains, `"10.0.0.5:8000"` is one port; without one, all
-    ports. Private addresses named here may be reached."""
+    `"*.shop.test"` is shop.test and all of its subdomains, `"10.0.0.5:8000"` is one port; without a port, all ports.
+    Private addresses listed here may be reached."""
     blocked: tuple[str, ...] = ()
     """Hosts that may not be reached, with all of their subdomains; overrides `allowed` and the task."""
     allow_private: bool = False
-    """May private, loopback, link-local and other non-public addresses be reached?"""
+    """Whether private, loopback, link-local and other non-public addresses may be reached."""
     trust_start: bool = True
-    """May the host (or the folder) where the task starts be reached, private or not? False where a file from somebody
-    else names it, such as an episode to replay: it is then a host like any other."""
+    """Whether the host (or the folder) where the task starts may be reached, private or not. False if the start is
+    named by an untrusted file, such as an episode to replay: the host is then treated like any other."""
     allow_files: tuple[str | Path, ...] = ()
     """Folders that `file:` addresses may show."""
     secrets: Mapping[str, str | Secret | Callable[[], str]] = field(default_factory=dict, repr=False)
-    """Values by name. The agent writes `<secret:name>` in `fill` and `type`, and never sees the value."""
+    """Secret values by name. The agent writes `<secret:name>` in `fill` and `type`, and never sees the value."""
     upload_from: tuple[str | Path, ...] = ()
     """Folders that files may be uploaded from, besides the task's own (`Task.uploads`); none by default."""
     download_to: str | Path | None = None
-    """Parent folder of the folders for each episode's downloads. None for temporary ones, which are deleted after the
+    """Parent folder for one downloads folder per episode. None for temporary folders, which are deleted after the
     episode."""
     max_download: int = 100_000_000
-    """Bytes; a larger download is cancelled."""
+    """Maximum size of a download in bytes; a larger one is cancelled."""
     confirm: Confirm | Literal["ask", "later"] | None = None
-    """Called before a risky action, in a thread of its own; False, an exception or no answer rejects the action.
-    `"ask"`: the environment's `user` is asked, and without one the action is rejected. `"later"`: a person is, whoever
-    `user` is. None: risky actions are carried out and reported in `info["risk"]`."""
+    """Function called before a risky action, in a separate thread; False, an exception or no answer rejects the action.
+    `"ask"` asks the environment's `user`; without a user the action is rejected. `"later"` asks a person, whatever the
+    `user` is. None: risky actions are performed and reported in `info["risk"]`."""
     confirm_timeout: float = 300.0
-    """Seconds that a function has to answer; they don't count towards the step's timeout. A person may take days."""
+    """Seconds for a `confirm` function to answer, not counted towards the step's timeout. A person may take days."""
 
     def __post_init__(self) -> None:
         for name in ("allowed", "blocked", "allow_files", "upload_from"):
@@ -83,10 +84,10 @@ class Safety:
 
     @property
     def guards_network(self) -> bool:
-        """Is there any rule about connections?"""
+        """Whether any rule restricts connections."""
         return bool(self.allowed or self.blocked or not self.allow_private)
 
 
 def refuse(action: Any, element: Any, risk: Any) -> bool:
-    """Allow no risky action: the `confirm` of those who never allow any."""
+    """Reject every risky action; for use as `Safety.confirm`."""
     return False

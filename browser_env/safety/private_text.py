@@ -1,6 +1,7 @@
-"""What counts as private in a text, whatever secrets are known: patterns, and the encodings a text may be wrapped in.
+"""Recognition of private data in texts by patterns, independent of known secrets and also inside encodings.
 
-Knows nothing of pages, files and vaults. Logs, snapshots and the boxes of screenshots all follow `Masking.look`.
+This module is independent of pages, files and vaults. Logs, snapshots and the boxes of screenshots all use
+`Masking.look`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from urllib.parse import unquote
 from selfsurf.browser_env.safety.numbers import cards, ibans
 
 SOFT = "\x1f"
-"""Stands in a line between texts of neighbouring elements, where a page shows a gap or none."""
+"""Separator in a line between the texts of neighboring elements, where a page may or may not show a gap."""
 
 _EMAIL = re.compile(rf"[A-Za-z0-9._%+'-]+{SOFT}?@{SOFT}?[A-Za-z0-9-]+(?:{SOFT}?\.[A-Za-z0-9-]+)+")
 _TOKEN = re.compile(
@@ -36,39 +37,40 @@ _TOKEN = re.compile(
         )
     )
 )
-"""Keys that say what they are."""
+"""Patterns of tokens and API keys with a recognizable format."""
 NAMED = (
     r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[-_ ]?key|access[-_ ]?key|authorization|auth"
     r"|session(?:[-_ ]?id)?|set-cookie|cookie|otp|pin|cvv|cvc|iban|ssn)"
 )
-"""Names after which a value is private."""
+"""Pattern of names that are followed by a private value."""
 NAMED_PHONE = (
     r"(?:(?:tele)?phone|t[eé]l(?:[eé](?:fon[oe]?|foon|phone)?)?|mobile?|m[oó]vil|handy|cell(?:phone)?|celular|cellulare"
     r"|portable|natel|fax|gsm|rufnummer|whatsapp|viber|телефон|тел|电话|電話|手机)"
     r"(?:[-_ ]?(?:number|nummer|n[úu]mero|no|nr|num))?"
 )
-"""Names after which digits are a telephone number."""
+"""Pattern of phone labels such as "mobile", which precede a phone number."""
 CALLS = re.compile(r"(?:tel|sms|smsto|callto|facetime):", re.IGNORECASE)
-"""Schemes of addresses that are telephone numbers."""
+"""URL schemes of phone numbers."""
 PHONE = re.compile(rf"(?:\+|%2[Bb]|00)?\(?[0-9](?:[ \u00a0\u2007\u202f\u2010-\u2013{SOFT}().,/-]{{0,4}}[0-9]){{4,16}}")
-"""A telephone number, where something else says that it is one."""
+"""Pattern of a phone number, for places where other evidence indicates one."""
 
 _NAMED_VALUE = re.compile(
     rf"(?<![A-Za-z<]){NAMED}(?:\\?[\"'])?\s*(?:=|:(?!//))\s*(?:\\?[\"'])?(?:(?:Bearer|Basic)\s+|(?!(?:Bearer|Basic)\s))([^\s\"',;&<>]{{3,}})",
     re.IGNORECASE,
 )
 PHONE_NAME = re.compile(rf"(?:\w+[ -])?{NAMED_PHONE}(?:\s*\([^()]*\))?[\s.:\uff1a*]*", re.IGNORECASE)
-"""A line that is the name of a telephone number."""
+"""Pattern of a line that consists of a phone label such as "Mobile:"."""
 _PHONE_NAME_BEFORE = re.compile(
     rf"(?<![A-Za-z]){NAMED_PHONE}\.?(?:\s*\([^()\n]{{1,20}}\))?"
     rf"(?:(?P<sign>(?:\\?[\"'])?\s*[:=\uff1a]\s*(?:\\?[\"'])?)|\s+)$", re.IGNORECASE,
 )  # fmt: skip
 _DIALLED = re.compile(r"[+0(]|[0-9]{3}[ .-][0-9]{3}[ .-][0-9]{4}$")
-"""Beginnings of a number that say more than its name: an international or trunk prefix, or the American groups."""
+"""Pattern of numbers that look like phone numbers on their own: an international or trunk prefix, or American groups.
+"""
 _OTHER_NUMBER = re.compile(
     r"[0-9]{4}([./-])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2[0-9]{4}"  # dates
     r"|[1-9][0-9]{0,2}(?:[.,][0-9]{3})+(?:[.,][0-9]+)?|[0-9]+[.,][0-9]+"  # amounts
-    r"|[0-9]{1,3}(?:\.[0-9]{1,3}){3}"  # addresses of the internet
+    r"|[0-9]{1,3}(?:\.[0-9]{1,3}){3}"  # IP addresses
 )
 _CALL = re.compile(rf"(?<![A-Za-z]){CALLS.pattern}(?://)?\s*({PHONE.pattern}|[+*#0-9][*#0-9.-]+)", re.IGNORECASE)
 _CALL_LINK = re.compile(
@@ -83,18 +85,18 @@ _URL = re.compile(
 )
 _PAIR = re.compile(r"&amp;|&")
 _CLOSING = ".,;:!?)]}"
-"""Characters at the end of a URL that belong to the sentence around it."""
+"""Characters at the end of a URL that belong to the surrounding sentence."""
 _DATA = re.compile(r"\bdata:[\w/+.-]*(?:;[\w=;.-]*)?,([^\s\"'<>)]*)", re.IGNORECASE)
 _RANDOM = re.compile(r"(?<![A-Za-z0-9_+/-])[A-Za-z0-9_+/-]{24,}={0,2}")
 _PLAIN_PATH = re.compile(r"/|(?:xn--[a-z0-9-]+|[A-Za-z]{1,20}(?:[-_][A-Za-z]{1,20})*|v?[0-9]{1,6})/")
-"""What a path begins with before a token: directories named by words and numbers."""
+"""Pattern of a path's beginning before a token: directories named by words and numbers."""
 
 REDACTED = "<redacted>"
 EMAIL_MARK, CARD_MARK, TOKEN_MARK, IBAN_MARK, PHONE_MARK = "<email>", "<card>", "<token>", "<iban>", "<phone>"
 
 
 class Span(NamedTuple):
-    """A private part of a text, and the mark that takes its place."""
+    """A private part of a text, and the mark that replaces it."""
 
     start: int
     end: int
@@ -102,10 +104,10 @@ class Span(NamedTuple):
 
 
 class Masking:
-    """Collects the private parts of a text, rule by rule. A later rule doesn't see the parts found by earlier ones.
+    """A collector of a text's private parts, rule by rule. Later rules don't see the parts found by earlier ones.
 
     Attributes:
-        rest: the text as later rules see it: of the same length, what was found is filled with `<<<>`.
+        rest: the text as seen by later rules, of the same length, with the parts found replaced by `<<<>`.
     """
 
     def __init__(self, text: str) -> None:
@@ -113,17 +115,17 @@ class Masking:
         self._spans: list[Span] = []
 
     def hide(self, spans: Iterable[Span]) -> None:
-        """Add spans."""
+        """Add private parts."""
         if new := [span for span in spans if span.start < span.end]:
             self._spans += new
             self._fill((span.start, span.end) for span in new)
 
     def keep(self, places: Iterable[tuple[int, int]]) -> None:
-        """Leave these parts as they are, whatever later rules say."""
+        """Protect parts of the text from all later rules."""
         self._fill(places)
 
     def each(self, pattern: re.Pattern[str], mark: str, group: int = 0) -> None:
-        """Hide a group of each match."""
+        """Hide a group of each match of a pattern."""
         self.hide([Span(*found.span(group), mark) for found in pattern.finditer(self.rest)])
 
     def _fill(self, places: Iterable[tuple[int, int]]) -> None:
@@ -138,7 +140,7 @@ class Masking:
             self.rest = "".join(parts) + self.rest[at:]
 
     def addresses(self) -> None:
-        """Hide users, passwords, query values and fragments of URLs, and leave scheme, host and port as they are."""
+        """Hide users, passwords, query values and fragments of URLs, and keep scheme, host and port."""
         urls = [*_URL.finditer(self.rest)] if "://" in self.rest else []
         self.hide(_in_addresses(urls))
         kept = []
@@ -150,11 +152,12 @@ class Masking:
         self.keep(kept)
 
     def look(self) -> None:
-        """Hide what looks private: URLs' credentials and query values, named values, e-mail addresses, and so on."""
+        """Hide everything that looks private, such as credentials in URLs, named values, email addresses and tokens."""
         if ":" in self.rest or "=" in self.rest:
             self.each(_DATA, REDACTED, 1)
             self.addresses()
-            self.hide(Span(*place, IBAN_MARK) for place in ibans(self.rest))  # whole, though it stands behind a name
+            # before the named values, so that the whole IBAN after a name is hidden
+            self.hide(Span(*place, IBAN_MARK) for place in ibans(self.rest))
             self.each(_CALL, PHONE_MARK, 1)
             self.each(_QUERY, REDACTED, 1)
             self.each(_NAMED_VALUE, REDACTED, 1)
@@ -171,12 +174,12 @@ class Masking:
         self.hide([Span(*place, TOKEN_MARK) for found in _RANDOM.finditer(self.rest) if (place := _random_part(found))])
 
     def spans(self) -> list[Span]:
-        """Return what was found, in order."""
+        """Return the private parts found, in order."""
         return merged(self._spans)
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """Return spans in order; those that overlap are one, with the mark of the longest."""
+    """Return spans in order, with overlapping ones merged under the mark of the longest."""
     out: list[Span] = []
     for span in sorted(spans, key=lambda one: (one.start, -one.end)):
         if out and span.start < out[-1].end:
@@ -189,7 +192,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def replaced(text: str, spans: Iterable[Span]) -> str:
-    """Return a text with marks in the places of its private parts, which come in order."""
+    """Replace the private parts of a text, given in order, by their marks."""
     parts: list[str] = []
     at = 0
     for start, end, mark in spans:
@@ -199,26 +202,26 @@ def replaced(text: str, spans: Iterable[Span]) -> str:
 
 
 def mask_private(text: str) -> str:
-    """Mask URLs' credentials and query values, named values, e-mail addresses, cards, accounts and tokens."""
+    """Mask credentials and query values of URLs, named values, email addresses, cards, accounts and tokens."""
     masking = Masking(text)
     masking.look()
     return replaced(text, masking.spans())
 
 
 def calls_in(text: str, start: int, end: int) -> list[Span]:
-    """Return the telephone numbers in the part of a text that is a link to one."""
+    """Return the phone numbers in a part of a text that is a link to a phone number."""
     found = [Span(*found.span(), PHONE_MARK) for found in PHONE.finditer(text, start, end)]
     return found or [Span(*found.span(), PHONE_MARK) for found in re.compile("[0-9]{3,}").finditer(text, start, end)]
 
 
 def is_phone(text: str) -> bool:
-    """Whether a text beside a telephone's name is the number: 7 to 15 digits that are no date, amount or address."""
+    """Whether a text is a phone number: 7 to 15 digits that are not a date, an amount or an IP address."""
     digits = sum(map(str.isdigit, text))
     return 7 <= digits <= 15 and bool(PHONE.fullmatch(text)) and not _OTHER_NUMBER.fullmatch(text)
 
 
 def _named_numbers(text: str) -> Iterator[Span]:
-    """Yield the numbers after a telephone's name; where no sign stands between, those that begin as one is dialled."""
+    """Yield phone numbers after a phone label; without a colon or equals sign, only those in dialing format."""
     for found in PHONE.finditer(text):
         name = _PHONE_NAME_BEFORE.search(text, max(0, found.start() - 60), found.start())
         if name is None or text[found.end() : found.end() + 1].isdigit():
@@ -228,7 +231,7 @@ def _named_numbers(text: str) -> Iterator[Span]:
 
 
 def _in_addresses(urls: Iterable[re.Match[str]]) -> Iterator[Span]:
-    """Yield the values in the query and the fragment of URLs."""
+    """Yield the values in the queries and fragments of URLs."""
     for found in urls:
         if query := found["query"]:
             at = found.start("query")
@@ -239,12 +242,13 @@ def _in_addresses(urls: Iterable[re.Match[str]]) -> Iterator[Span]:
                 yield Span(start, min(at + len(pair), closed), REDACTED)
                 at += len(pair) + len((_PAIR.match(query, at + len(pair) - found.start("query")) or [""])[0])
         fragment = (found["fragment"] or "").rstrip(_CLOSING)
-        if not re.fullmatch(r"[!/]?[A-Za-z][A-Za-z/-]{0,40}", fragment):  # the name of a heading or a view
+        # otherwise the fragment is the name of a heading or a view
+        if not re.fullmatch(r"[!/]?[A-Za-z][A-Za-z/-]{0,40}", fragment):
             yield Span(found.start("fragment"), found.start("fragment") + len(fragment), REDACTED)
 
 
 def _random_part(found: re.Match[str]) -> tuple[int, int] | None:
-    """Return where a long run looks like a key, without the names of directories before it."""
+    """Return the range of a match that looks like a key, without leading directory names; otherwise None."""
     start, end = found.span()
     while plain := _PLAIN_PATH.match(found.string, start, end):
         start = plain.end()
@@ -252,7 +256,7 @@ def _random_part(found: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _looks_random(text: str) -> bool:
-    """Does a long run look like a key: digits and letters that change kind often? Names and words don't."""
+    """Whether a long string looks like a key: digits and letters that alternate often, unlike in names and words."""
     core = text.rstrip("=")
     kinds = [0 if char.isdigit() else 1 if char.islower() else 2 if char.isupper() else 3 for char in core]
     if 0 not in kinds or not ({1, 2} & set(kinds)):
@@ -271,10 +275,10 @@ _QUOTED_PRINTABLE = re.compile(r"=([0-9A-F]{2})")
 
 
 def decoded(text: str, depth: int = 3) -> Iterator[str]:
-    """Yield what a text says when its encodings are undone, one within another, up to a depth.
+    """Yield a text's decoded forms, also of nested encodings up to a depth.
 
-    Percent (also `%uXXXX`), HTML entities, escapes of JSON, JavaScript and CSS, quoted-printable, base64 in both
-    alphabets at any offset, and hexadecimal.
+    Encodings: percent (also `%uXXXX`), HTML entities, escapes of JSON, JavaScript and CSS, quoted-printable, base64 in
+    both alphabets at any offset, and hexadecimal.
     """
     seen, layer = {text}, [text]
     for _ in range(depth):
@@ -314,7 +318,7 @@ def _from_base64(text: str) -> Iterator[str]:
     if text.isalpha() and (text.islower() or text.istitle()):  # a word
         return
     text = text.replace("-", "+").replace("_", "/")
-    for start in range(4):  # a value within something larger may begin anywhere in a group of four
+    for start in range(4):  # an encoded value may start anywhere in a group of four
         part = text[start:]
         try:
             data = base64.b64decode(part[: len(part) - (len(part) % 4 == 1)] + "=" * (-len(part) % 4 % 3))
@@ -324,7 +328,7 @@ def _from_base64(text: str) -> Iterator[str]:
 
 
 def _readable(data: bytes) -> Iterator[str]:
-    """Yield bytes as a text if most of it can be read: something else was not an encoded text."""
+    """Yield decoded bytes as text if they are mostly readable; otherwise they were not an encoded text."""
     for encoding in ("utf-8", "utf-16-le") if b"\0" in data else ("utf-8",):
         text = data.decode(encoding, errors="replace")
         if text and (text.isprintable() or sum(map(str.isprintable, text)) - text.count("\ufffd") >= 0.7 * len(text)):

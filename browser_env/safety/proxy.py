@@ -1,9 +1,9 @@
-"""The proxy that all connections of a session go through: a SOCKS proxy that only connects where the rules allow.
+"""A SOCKS proxy for all connections of a session, which connects only where the rules allow.
 
-A proxy sees every connection that Chromium makes: navigations, redirects, popups, frames, subresources, websockets and
-all kinds of workers. It resolves names itself and connects to the very address that it has checked, so a name server
-can't change its answer in between. Chromium keeps connections open as usual: there is no work per request. The proxy
-doesn't know paths, since the traffic is encrypted.
+The proxy sees every connection that Chromium makes: navigations, redirects, popups, frames, subresources, websockets
+and all kinds of workers. It resolves names itself and connects to the very address that it has checked, so DNS can't
+change the answer in between. Chromium keeps connections open as usual, so there is no work per request. Paths are not
+visible to the proxy, because the traffic is encrypted.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from selfsurf.browser_env.safety import network
 from selfsurf.browser_env.safety.network import Address, Rules, as_address, clean_host, host_and_port
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds for one address of a host to answer."""
+"""Maximum seconds for one address of a host to respond."""
 
 NAMES_KEPT = 60.0
-"""Seconds for which a name's addresses are cached."""
+"""Seconds for which the addresses of a name are cached."""
 
 _CHUNK = 1 << 18
 _LOOPBACK: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 
 
 class Refused(Exception):
-    """The rules forbid a connection; the message says why."""
+    """The rules forbid a connection; the message gives the reason."""
 
 
 class FilteringProxy:
-    """A SOCKS5 server on loopback for one session. Made by `FilteringProxy.open`.
+    """A SOCKS5 server on loopback for one session. Created by `FilteringProxy.open`.
 
     Args:
-        rules: where connections may go.
+        rules: rules on where connections may go.
         upstream: another proxy to connect through, as Playwright's `proxy` argument.
 
     Raises:
@@ -49,11 +49,12 @@ class FilteringProxy:
     def __init__(self, rules: Rules, upstream: Mapping[str, Any] | None = None) -> None:
         self.rules = rules
         self.on_refused: Callable[[str, int, str], None] = lambda host, port, why: None
-        """Called with host, port and reason when a connection is refused."""
+        """Callback for refused connections, called with host, port and reason."""
         self.claimed: Callable[[str], Awaitable[bool]] | None = None
-        """While a task is being set up: does this private host turn out to be its own?"""
+        """Callback during a task's setup: whether a private host turns out to be the task's own; None at other times.
+        """
         self.failures: dict[tuple[str, int | None], str] = {}
-        """Why the last connection to a host and port failed, in the words that Chromium uses without a proxy."""
+        """Last connection failure by host and port, in the words that Chromium uses without a proxy."""
         self._upstream = _Upstream(upstream) if upstream else None
         self._server: asyncio.Server
         self._open: set[asyncio.Task[Any]] = set()
@@ -73,10 +74,10 @@ class FilteringProxy:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The `proxy` argument for Playwright that routes a context through this proxy.
+        """Playwright's `proxy` argument that routes a context through this proxy.
 
-        Chromium sends requests to loopback and link-local addresses past every proxy unless the list says
-        `<-loopback>`, and Playwright leaves that out of a list which names a loopback host.
+        Chromium sends requests to loopback and link-local addresses past every proxy unless the bypass list contains
+        `<-loopback>`, and Playwright leaves `<-loopback>` out of a list that names a loopback host.
         """
         port = self._server.sockets[0].getsockname()[1]
         direct = () if self._upstream else self.rules.direct
@@ -92,14 +93,14 @@ class FilteringProxy:
         except Refused as refusal:
             return str(refusal)
         except OSError:
-            pass  # there is no such name: the browser will report it
+            pass  # the name doesn't exist, which the browser will report
         return ""
 
     async def _addresses(self, host: str, port: int | None) -> list[Address]:
-        """Return the addresses that a host may be reached at.
+        """Return the addresses at which a host may be reached.
 
         Raises:
-            Refused: the rules forbid it.
+            Refused: the rules forbid the connection.
             OSError: the name has no address.
         """
         why = self.rules.refuses_name(host, port)
@@ -158,7 +159,7 @@ class FilteringProxy:
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._upstream is not None:
-            with contextlib.suppress(OSError):  # a name that only the upstream proxy can resolve
+            with contextlib.suppress(OSError):  # only the upstream proxy may be able to resolve the name
                 await self._addresses(host, port)
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 return await self._upstream.connect(host, port)
@@ -173,7 +174,7 @@ class FilteringProxy:
         raise failure
 
     async def close(self) -> None:
-        """Stop, with all connections. Closing twice is fine."""
+        """Stop the proxy and close all connections. May be called more than once."""
         self._server.close()
         for task in list(self._open):
             task.cancel()
@@ -239,10 +240,10 @@ class _Upstream:
 
 
 async def lookup(host: str) -> list[Address]:
-    """Return a name's addresses, as the system resolves it.
+    """Return the addresses of a name, as resolved by the system.
 
     Raises:
-        OSError: it has none.
+        OSError: the name has no address.
     """
     answers = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     found = (as_address(str(answer[4][0])) for answer in answers)

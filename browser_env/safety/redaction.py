@@ -1,7 +1,7 @@
-"""Redacts in full: what a log may hold of pages, arguments and errors. Works on plain data, and touches no browser.
+"""Full redaction of pages, arguments and errors for logs. Works on plain data, without a browser.
 
-Beside the secrets of this process's environments it takes out what is private by its place (values of fields, query
-values) or by its look (`private_text`), and whatever was once seen as a field's value, wherever it turns up later.
+Besides the secrets of this process's environments, it masks what is private by its place (values of fields, query
+values) or by its format (`private_text`), and values that were once seen in a field wherever they occur later.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from selfsurf.browser_env.safety.private_text import (
 from selfsurf.browser_env.safety.secrets import find_known, known_values, redact_known
 
 VALUE_MARK = "<value>"
-"""Stands for what is or was in a field."""
+"""Mark that replaces the present or past value of a field."""
 
 _TYPED = frozenset({"text", "value", "answer", "variables", "password", "files", "content"})
-"""Arguments that hold what is entered."""
+"""Names of arguments whose value is entered into the page."""
 _VALUES = frozenset({"value", "valuetext", "valueText", "inputValue", "defaultValue", "currentValue", "aria-valuetext"})
-"""Keys of a node under which a page's snapshot has what a field holds."""
+"""Keys of a snapshot's node that contain the value of a field."""
 _NODE = frozenset({"role", "tag", "tagName", "nodeName", "localName", "nodeType", "name", "type"})
 _WRAPPED = frozenset({
     "boolean", "tristate", "booleanOrUndefined", "idref", "idrefList", "integer", "node", "nodeList", "number",
     "string",
     "computedString", "token", "tokenList", "domRelation", "role", "internalRole", "valueUndefined",
 })  # fmt: skip
-"""`Accessibility.AXValueType` of DevTools."""
+"""Values of DevTools' `Accessibility.AXValueType`."""
 _FIELD_ROLES = "textbox|searchbox|combobox|spinbutton|slider|textarea|input"
 _PRIVATE_KEY = re.compile(rf"(?:.*[-_ ])?{NAMED}", re.IGNORECASE)
 _PHONE_KEY = re.compile(rf"(?i:(?:.*[-_ ])?{NAMED_PHONE})|[a-z]+(?:Phone|Mobile|Tel|Fax)(?:Number)?")
@@ -68,40 +68,40 @@ _ENTERED = re.compile(
 )  # fmt: skip
 _WORD = re.compile(r"[^\s\"'<>]{6,}")
 _SEGMENT = re.compile(r"[^<>\"']{6,}")
-"""What may hold an encoded value with blanks in it."""
+"""Pattern of a text that may contain an encoded value with spaces."""
 _ENCODED = re.compile(r"&[#a-zA-Z]|\\[ux\\]|%[0-9a-fA-F]|=[0-9A-F]{2}")
 _BLANK = re.compile(r"[\s\u200b\u200c\u200d\u00ad\u2060\ufeff]+")
 _GROUPING = r"[\s().,/\u2010-\u2013-]*"
-"""What may stand between the digits of a number."""
+"""Pattern of separators between the digits of a number."""
 _INTERNATIONAL = re.compile(
     r"(?:(?:\+|%2[Bb]|00)(?P<country>1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|[2-9][0-9]{2})0?|0)"
     r"(?P<national>[0-9]{7,})"
 )
-"""A telephone number with the prefix for calls from abroad or from another town."""
+"""Pattern of a phone number with a country or trunk prefix."""
 _WHOLE = 6
-"""Values shorter than this are found as whole words only, and not when split or encoded."""
+"""Minimum length of values that are also found when split or encoded; shorter ones are found only as whole words."""
 _SHORTEST = 3
 _LONGEST = 200
-"""Longer lines are masked in pieces of so many characters."""
+"""Maximum length in characters of the parts in which a long line is learned and masked."""
 _REPEATED = 64
-"""Texts up to this length are remembered with what became of them."""
+"""Maximum length of texts whose result is cached."""
 _REMEMBERED = 50_000
 
 
 MASKS = (EMAIL_MARK, CARD_MARK, IBAN_MARK, PHONE_MARK, TOKEN_MARK, REDACTED)
-"""What `masked` leaves where it has masked something but a known secret."""
+"""Marks that `masked` inserts for everything but known secrets."""
 
 
 def masked(text: str) -> str:
-    """Return a text without secrets of this process's environments and what looks private.
+    """Mask secrets of this process's environments, and text that looks private.
 
-    Doing it twice changes nothing.
+    Idempotent.
     """
     return mask_private(str(redact_known(text)))
 
 
 class Redactor:
-    """Redacts records, and remembers the values it has met. May be shared by threads.
+    """A redactor of records that remembers the values it has met. May be shared by threads.
 
     Args:
         private: texts that are private whatever they look like.
@@ -117,7 +117,7 @@ class Redactor:
         self.learn(private)
 
     def learn(self, values: Iterable[str]) -> None:
-        """Mask these values from now on, wherever they stand. Those under 3 characters are ignored."""
+        """Mask these values from now on, wherever they occur. Values under 3 characters are ignored."""
         parts = (
             line[at : at + _LONGEST]
             for value in values
@@ -135,17 +135,17 @@ class Redactor:
             self._known, self._words = {}, {}
 
     def learn_from(self, *snapshots: Any) -> None:
-        """Learn the values of fields and the telephone numbers in snapshots of a page: trees, markup, outlines."""
+        """Learn the field values and phone numbers in snapshots of a page: trees, markup, outlines."""
         self.learn(value for snapshot in snapshots for value in _field_values(snapshot))
         self.learn_calls(lines_of(list(snapshots)))
 
     def learn_calls(self, lines: Iterable[Line]) -> None:
-        """Learn the telephone numbers of links, and those that stand beside or below their name."""
+        """Learn the phone numbers in links, and those beside or below a phone label."""
         calling = [[piece for piece in line if piece.calls] for line in lines]
         self.learn(found[0] for line in calling if line for found in PHONE.finditer(joined(line)[0]))
 
     def learn_arguments(self, arguments: Mapping[str, Any]) -> None:
-        """Learn what the arguments of a call want to have entered."""
+        """Learn the values that a call's arguments enter into the page."""
         typed: list[str] = []
         for key, value in arguments.items():
             typed += _strings(value) if key in _TYPED or _PRIVATE_KEY.fullmatch(key) else []
@@ -156,7 +156,7 @@ class Redactor:
         self.learn(typed)
 
     def arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call as a log may hold them: what is entered is masked whatever it is."""
+        """Return the arguments of a call in a form that a log may contain: every entered value is masked."""
         self.learn_arguments(arguments)
         return self._in_lines(self._arguments(arguments))
 
@@ -171,18 +171,18 @@ class Redactor:
         return redacted
 
     def record(self, record: Any) -> Any:
-        """Return plain data without what is private in it, also where a value is split over several of its strings.
+        """Return plain data with private parts masked, even if a value is split over several strings.
 
-        Numbers stay as they are, but those of cards in actions: in a snapshot they are ids and places.
+        Numbers are kept, except card numbers in actions: in a snapshot, numbers are IDs and positions.
         """
         return self._in_lines([self._copy("", record, numbers=False)])[0]
 
     def text(self, text: str) -> str:
-        """Return a text without what is private in it."""
+        """Return a text with its private parts masked."""
         return replaced(text, self._spans(text))
 
     def line(self, line: Line) -> list[list[Span]]:
-        """Return what is private in each piece of a line."""
+        """Return the private parts of each piece of a line."""
         found = [[*self._spans(piece.text)] for piece in line]
         if len(line) == 1 and not line[0].calls:
             return found
@@ -200,10 +200,10 @@ class Redactor:
         return [merged(spans) for spans in found]
 
     def _spans(self, text: str) -> Sequence[Span]:
-        """Find what is private in a text; in a short one that was met before without looking again."""
+        """Return the private parts of a text, from a cache for short texts."""
         if len(text) > _REPEATED:
             return self._find(text)
-        known = self._known  # another one once something was learned
+        known = self._known  # learning replaces the cache by another dictionary
         if (found := known.get(text)) is None:
             found = self._find(text)
             if len(known) < _REMEMBERED:
@@ -229,7 +229,7 @@ class Redactor:
         return masking.spans()
 
     def _is_private(self, word: str) -> bool:
-        """Whether a word says something private once it is decoded."""
+        """Whether a word contains something private in encoded form."""
         known = self._words
         if (found := known.get(word)) is None:
             found = any(mask_private(said) != said or redact_known(said) != said or self._holds(said)
@@ -245,7 +245,7 @@ class Redactor:
         return any(value in squeezed for value in self._squeezed)
 
     def _copy(self, key: str, node: Any, *, numbers: bool) -> Any:
-        """Return a copy in which the values of fields are masked, and cards' numbers that are numbers if asked."""
+        """Return a copy with field values masked, and on request also card and phone numbers given as numbers."""
         if isinstance(node, str):
             return PHONE.sub(PHONE_MARK, node) if _PHONE_KEY.fullmatch(key) else node
         if isinstance(node, dict):
@@ -272,7 +272,7 @@ class Redactor:
         return str(node)
 
     def _in_lines(self, record: Any) -> Any:
-        """Mask what is private in the lines of a record, in place, and known values that are split otherwise."""
+        """Mask, in place, the private parts of a record's lines, and known values split over several strings."""
         found: dict[tuple[int, Any], list[Span]] = {}
         holders: dict[tuple[int, Any], Any] = {}
 
@@ -295,7 +295,7 @@ class Redactor:
         return record
 
     def _split(self, lines: Iterable[Line]) -> Iterator[tuple[Piece, int, int]]:
-        """Yield the parts of known values in neighbouring strings: of all, of one key, of a list's every second."""
+        """Yield parts of known values that are split over all strings, those of one key, or every second list item."""
         secrets = (one for value in known_values() if len(one := _squeeze(value)) >= _WHOLE)
         values = tuple(dict.fromkeys((*self._squeezed, *secrets)))
         if not values:
@@ -311,10 +311,10 @@ class Redactor:
 
 
 def _split_over(pieces: Sequence[Piece], values: Iterable[str]) -> Iterator[tuple[Piece, int, int]]:
-    """Yield the parts of pieces that hold a value jointly.
+    """Yield the parts of neighboring pieces that together contain a value.
 
-    A value of letters or of digits alone is found only in pieces that hold nothing else: words and numbers of
-    neighbours make others by chance.
+    A value of letters or digits alone is found only in pieces that contain nothing else, because neighboring words and
+    numbers form such values by chance.
     """
     squeezed = [_squeeze(piece.text) for piece in pieces]
     text, starts = "".join(squeezed), [0]
@@ -338,7 +338,7 @@ def _split_over(pieces: Sequence[Piece], values: Iterable[str]) -> Iterator[tupl
 
 
 def _unsqueezed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return where the characters of a squeezed text stand in it."""
+    """Convert a range of a text without whitespace to the range in the original text."""
     places = [at for at, char in enumerate(text) for _ in _squeeze(char)]
     return places[start], places[end - 1] + 1
 
@@ -350,7 +350,7 @@ def _within_quotes(found: re.Match[str], group: int) -> Span:
 
 
 def _fields_in(text: str) -> Iterator[tuple[re.Pattern[str], int]]:
-    """Yield the patterns by which a snapshot in one text may show fields, and the group with the value."""
+    """Yield patterns for fields in a snapshot given as text, each with the group of the value."""
     if "<" in text and ">" in text:
         yield from ((_MARKUP_VALUE, 2), (_TEXTAREA, 2), (_EDITABLE, 3))
     if "value=" in text:
@@ -360,7 +360,7 @@ def _fields_in(text: str) -> Iterator[tuple[re.Pattern[str], int]]:
 
 
 def _field_values(node: Any) -> Iterator[str]:
-    """Yield the values of text fields in a snapshot; of buttons, boxes and options they are what the page offers."""
+    """Yield the values of text fields in a snapshot, but not those of buttons, boxes and options."""
     if isinstance(node, str):
         for pattern, group in _fields_in(node):
             for found in pattern.finditer(node):
@@ -400,7 +400,7 @@ def _takes_text(node: Mapping[str, Any]) -> bool:
 
 
 def _is_wrapper(node: Mapping[str, Any]) -> bool:
-    """Is it a `{type, value}` of DevTools, which wraps a role or a name as well as a value?"""
+    """Whether a node is a `{type, value}` object of DevTools, which wraps a role, a name or a value."""
     return node.keys() <= {"type", "value", "sources", "relatedNodes"} and node.get("type") in _WRAPPED
 
 
@@ -409,14 +409,14 @@ def _inner(value: Any) -> Any:
 
 
 def _value_places(items: list[Any]) -> list[int]:
-    """Return where a flat list of attributes' names and values has the one of `value`."""
+    """Return the indexes of `value` attributes' values in a flat list of attribute names and values."""
     if len(items) % 2 or not items or not all(isinstance(item, str) for item in items):
         return []
     return [at + 1 for at in range(0, len(items), 2) if items[at] == "value"]
 
 
 def _mark_like(value: str) -> str:
-    """Return the mark of a value, within the quotes it had; nothing stays nothing."""
+    """Replace a value by its mark, within its quotes. An empty value is left unchanged."""
     bare = value.strip("\"'")
     return value if not bare else value.replace(bare, VALUE_MARK)
 
@@ -426,12 +426,12 @@ def _loosely(value: str) -> str:
         return rf"(?<![0-9A-Za-z]){re.escape(value)}(?![0-9A-Za-z])"
     digits = re.sub(_GROUPING, "", value)
     number = _INTERNATIONAL.fullmatch(digits) if is_phone(value) else None
-    if number:  # a telephone number, from wherever it is dialled
+    if number:  # a phone number, with any prefix or none
         country = number["country"] or "[0-9]{1,3}"
         prefix = rf"(?:\+|00){_GROUPING}{country}{_GROUPING}(?:0{_GROUPING})?|0{_GROUPING}"
         return rf"(?<![0-9])\(?(?:{prefix})?{_GROUPING.join(number['national'])}(?![0-9])"
     if len(digits) > _WHOLE and digits.removeprefix("+").isdigit():
-        return _GROUPING.join(map(re.escape, digits))  # a number, however it is grouped
+        return _GROUPING.join(map(re.escape, digits))  # a number, grouped in any way
     return r"[\s\u200b-\u200d\u00ad\u2060\ufeff]*".join(re.escape(char) for char in value if not char.isspace())
 
 
@@ -453,7 +453,7 @@ def _strings(node: Any) -> Iterator[str]:
 
 
 def _each_string(node: Any, change: Callable[[str], str]) -> Any:
-    """Change every string in plain data, and no key; a number only if its text changes."""
+    """Apply a function to all strings in plain data except keys. A number is replaced only if its text changes."""
     if isinstance(node, str):
         return change(node)
     if isinstance(node, dict):

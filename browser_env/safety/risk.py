@@ -1,7 +1,7 @@
-"""Recognizes risky actions before they happen. Pure functions of the action, its target and the surroundings.
+"""Recognition of risky actions before they happen: pure functions of the action, its target and its surroundings.
 
-The risk follows from the target: the label of a button or link, the kind of a field, and, where these say nothing
-("OK", Enter), from the dialog or form around it.
+The risk follows from the target: the label of a button or link, the kind of a field, and, if these are uninformative
+("OK", Enter), from the dialog or form that contains the target.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PRICED = re.compile(_WORDS["priced"]["purchase"].replace("\n", ""))
 
 _FIELDS = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "listbox", "slider"})
 _LISTS = frozenset({"select", "input", "textarea"})
-"""Tags of what `select` chooses or marks in without a click."""
+"""Tags whose options `select` can choose without a click."""
 _CHOICES = frozenset(
     {"tab", "checkbox", "radio", "switch", "heading", "treeitem", "row", "menuitemcheckbox", "menuitemradio"}
 )
@@ -47,9 +47,9 @@ _CURRENCY = r"(?:[A-Z]{0,2}[$€£¥₹₩]|EUR|USD|GBP|CHF|AUD|CAD|JPY|BRL|euro
 _PRICE = re.compile(rf"(?:\b(?:for|für|pour|por|per|voor|à|a) )?(?:{_CURRENCY}\s?{_AMOUNT}|{_AMOUNT}{_CURRENCY})", re.I)
 
 LABEL_WORDS = 9
-"""A label with more words is a heading or a sentence, not a command."""
+"""Maximum number of words in a label that counts as a command; longer labels are headings or sentences."""
 LINK_WORDS = 6
-"""Likewise for a link."""
+"""Maximum number of words in a link's label that counts as a command."""
 
 _LOOKALIKES = str.maketrans(
     "АВЕІЈКМНОРСТУХЅавекмнорстухіјѕһԁԛԝӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧαικνορυχı",
@@ -62,7 +62,7 @@ _Patterns = list[tuple[RiskKind, re.Pattern[str]]]
 
 @cache
 def _patterns() -> tuple[_Patterns, _Patterns, _Patterns, _Patterns]:
-    """Return the patterns for how labels begin, how they end, what they contain, and what dialogs say."""
+    """Return the patterns for beginnings, endings and contents of labels, and for texts of dialogs."""
     my, deal = (_WORDS[name].replace("\n", "") for name in ("my", "deal"))
     return (
         [
@@ -80,37 +80,37 @@ def _patterns() -> tuple[_Patterns, _Patterns, _Patterns, _Patterns]:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What surrounds an element, as `page/surroundings.js` returns it."""
+    """Surroundings of an element, as returned by `page/surroundings.js`."""
 
     type: str = ""
-    """The element's own `type`."""
+    """Attribute `type` of the element itself."""
     autocomplete: str = ""
     href: str = ""
-    """A link's address; empty for one that only runs a script."""
+    """Address of the link; empty if the link only runs a script."""
     submits: bool = False
-    """Does clicking it submit a form?"""
+    """Whether a click on the element submits a form."""
     opens: bool = False
-    """Does it only open a menu or a dialog?"""
+    """Whether the element only opens a menu or a dialog."""
     dialog: str = ""
-    """Text of the dialog around it."""
+    """Text of the dialog that contains the element."""
     search: bool = False
-    """Is its form a search?"""
+    """Whether the element's form is a search."""
     fields: tuple[str, ...] = ()
-    """`autocomplete` or `type` of the other fields of its form."""
+    """Attribute `autocomplete` or `type` of each other field of the form."""
     submit: str = ""
-    """Label of its form's submit button."""
+    """Label of the form's submit button."""
     form: str = ""
-    """Name or heading of its form."""
+    """Name or heading of the form."""
     title: str = ""
-    """Its description, or its `title`."""
+    """Description of the element, or its `title`."""
     navigates: bool = False
-    """Is it in a navigation (`nav`)?"""
+    """Whether the element is in a navigation (`nav`)."""
     filled: tuple[str, ...] = ()
-    """Names and labels of filled fields of its form; without a form, of its dialog or page."""
+    """Names and labels of the filled fields of the form or, without a form, of the dialog or page."""
 
     @property
     def pays(self) -> bool:
-        """Whether the number of a card has been filled in."""
+        """Whether a card number has been entered."""
         return any(name == "cc-number" or _CARD_NUMBER.fullmatch(normal(name)) for name in self.filled)
 
 
@@ -118,7 +118,7 @@ NO_SURROUNDINGS = Surroundings()
 
 
 def might_be_risky(action: Any, element: Element | None) -> bool:
-    """Is it worth asking the page for the element's surroundings? Cheap; False means that there is no risk."""
+    """Whether the element's surroundings have to be read from the page. False means that there is no risk."""
     match action:
         case Click():
             return element is None or _tells(element)
@@ -130,22 +130,22 @@ def might_be_risky(action: Any, element: Element | None) -> bool:
 
 
 def _tells(element: Element) -> bool:
-    """Does an element's label say that a click may be risky, or that this depends on what is around it?"""
+    """Whether an element's label shows that a click may be risky, or that the surroundings decide."""
     if element["role"] in _CHOICES or element["role"] in _FIELDS:
         return False
     label = normal(element["name"])
     if not label:
-        return True  # its title may tell
+        return True  # the element's title may indicate a risk
     return bool(_GO_AHEAD.match(label) or _LOG_IN.match(label) or of_label(element["name"]))
 
 
 def assess(action: Any, element: Element | None, around: Surroundings = NO_SURROUNDINGS) -> Risk | None:
-    """Return the risk of an action, or None.
+    """Return the risk of an action; None if there is none.
 
     Args:
         action: a typed action.
-        element: its target, if known.
-        around: the target's surroundings on the page.
+        element: target of the action, if known.
+        around: surroundings of the target on the page.
     """
     role, name, tag = (element["role"], element["name"], element["tag"]) if element is not None else ("", "", "")
     if not normal(name):
@@ -159,7 +159,7 @@ def assess(action: Any, element: Element | None, around: Surroundings = NO_SURRO
             risk = _of_field(name, around)
             if risk is None and _LINE_BREAK.search(action.text):
                 risk = _of_form(around)
-            # What doesn't take keys is clicked first.
+            # Targets that don't take keys are clicked first.
             return risk or (_of_button(role, name, around) if action.id is not None else None)
         case Press() if _activates(action) and (role in _FIELDS or not role):
             return _of_form(around) if pressed_key(key_chord(action.key)) in _SUBMITTING else None
@@ -171,7 +171,7 @@ def assess(action: Any, element: Element | None, around: Surroundings = NO_SURRO
 
 
 def _of_options(options: Sequence[str]) -> Risk | None:
-    """Assess what may be clicked for a choice: whatever has that text, if it isn't in a list of the browser's."""
+    """Assess options outside native lists, where choosing an option clicks any element with its text."""
     for option in options:
         if kind := of_label(option):
             return Risk(kind, f"The option {option!r} looks like one to {_SAYS[kind]}.")
@@ -179,7 +179,7 @@ def _of_options(options: Sequence[str]) -> Risk | None:
 
 
 def of_label(label: str, words: int = LABEL_WORDS) -> RiskKind | None:
-    """Return the kind of risk that a button's label indicates, or None."""
+    """Return the kind of risk that a button's label indicates; None for no risk."""
     unpriced = _PRICE.sub(" ", label)
     text = normal(unpriced)
     count = len(text.split())
@@ -207,10 +207,10 @@ def of_label(label: str, words: int = LABEL_WORDS) -> RiskKind | None:
 
 
 def normal(text: str) -> str:
-    """Return a text in lower case, without accents, with single blanks for punctuation.
+    """Return a text in lower case, without accents, with punctuation replaced by single spaces.
 
-    "&" becomes "and", and letters of other alphabets that look like Latin ones become these where the text has Latin
-    letters besides.
+    "&" becomes "and". Letters of other alphabets that look like Latin ones become Latin if the text has other Latin
+    letters.
     """
     plain = unicodedata.normalize("NFKD", text.replace("ß", "ss").replace("İ", "I").replace("&", " and "))
     plain = "".join(char for char in plain if not unicodedata.combining(char))
@@ -220,7 +220,7 @@ def normal(text: str) -> str:
 
 
 def _without_lookalikes(word: re.Match[str]) -> str:
-    """Return a word in Latin letters if it can be read so, as it was if not."""
+    """Return a word in Latin letters if all of its letters look Latin, otherwise unchanged."""
     latin = word[0].translate(_LOOKALIKES)
     return latin if latin.isascii() else word[0]
 
@@ -253,7 +253,7 @@ def _of_button(role: str, name: str, around: Surroundings) -> Risk | None:
         if around.search and kind in ("send", "publish"):
             return None
         if role == "link" and around.href and kind != "delete":
-            return None  # it only leads to another page
+            return None  # the link only leads to another page
         words = len(label.split())
         if role == "link" and kind == "purchase" and (words > LINK_WORDS or (words == 1 and around.navigates)):
             return None
@@ -271,7 +271,7 @@ def _of_button(role: str, name: str, around: Surroundings) -> Risk | None:
 
 
 def _of_form(around: Surroundings, *, told: bool = True) -> Risk | None:
-    """Assess submitting a form. `told`: consider the submit button's label, which was not assessed before."""
+    """Assess the submission of a form. `told` includes the submit button's label, which was not assessed before."""
     if around.search:
         return None
     if told and around.submit:
@@ -289,7 +289,7 @@ def _of_form(around: Surroundings, *, told: bool = True) -> Risk | None:
 
 
 def of_dialog(message: str) -> Risk | None:
-    """Return the risk of accepting a dialog that a page's script opens, by its text."""
+    """Return the risk of accepting a dialog opened by a page's script, judged by its text; None for no risk."""
     kind = _of_text(message) or of_label(message)
     return Risk(kind, f"The page asks {message!r}, which looks like agreeing to {_SAYS[kind]}.") if kind else None
 

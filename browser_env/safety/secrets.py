@@ -1,4 +1,4 @@
-"""Secrets: typed as their values, seen as their names. `Vault` fills placeholders and redacts values."""
+"""Secrets that an agent types by name without seeing their values. `Vault` fills placeholders and redacts values."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ PLACEHOLDER = re.compile(r"<secret:([^<>]*)>")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 _LOOSE = 6
-"""From this length on, a value is also found with blanks between its characters; shorter ones only as whole words."""
+"""Minimum length of values that are also found with spaces between their characters; shorter ones are found only as
+whole words."""
 _CLIPPED = 4
-"""The shortest beginning of a value, cut off by `…`, that counts as the value."""
+"""Minimum length of a value's beginning, truncated by `…`, that counts as the value."""
 _GAP = r"[\s\u200b\u00ad\u2060]*"
 
 
 @dataclass(frozen=True)
 class Secret:
-    """A secret value and where it may be typed."""
+    """A secret value, and where it may be typed."""
 
     value: str | Callable[[], str] = field(repr=False)
-    """The value, or a function that returns it; called each time it is typed, for codes that change."""
+    """The value, or a function that returns it, called whenever the value is typed, for codes that change."""
     domains: tuple[str, ...] = ()
-    """Hosts whose pages and frames it may be typed into, written as in `Safety.allowed`; empty for all."""
+    """Hosts whose pages and frames the value may be typed into, written as in `Safety.allowed`; empty for all."""
 
     def __post_init__(self) -> None:
         if isinstance(self.domains, str):
@@ -42,7 +43,7 @@ class Secret:
 
     @classmethod
     def from_env(cls, variable: str, domains: tuple[str, ...] = ()) -> Secret:
-        """Read the value from an environment variable whenever it is needed.
+        """Return a secret that reads its value from an environment variable whenever the value is needed.
 
         Raises:
             ValueError: when the value is needed and the variable is not set.
@@ -56,7 +57,7 @@ class Secret:
         return cls(read, domains)
 
     def current(self) -> str:
-        """Return the value."""
+        """Return the current value of the secret."""
         return self.value() if callable(self.value) else self.value
 
 
@@ -82,7 +83,7 @@ class Vault:
         return bool(self._secrets)
 
     def learn(self, name: str, value: str) -> bool:
-        """Redact another value from now on, and return whether it is new. One that is too short is ignored."""
+        """Redact another value from now on; return whether it is new. Values under 3 characters are ignored."""
         if len(value.strip()) < 3 or value in self._values.get(name, ()):
             return False
         self._secrets.setdefault(name, Secret(value))
@@ -91,7 +92,7 @@ class Vault:
         return True
 
     def forget(self, name: str, value: str) -> None:
-        """Redact a value that was learned no longer: it was only the beginning of one."""
+        """Stop redacting a learned value that turned out to be only the beginning of another."""
         self._values[name].remove(value)
         known = self._secrets.get(name)
         if known is not None and known.value == value:
@@ -122,12 +123,12 @@ class Vault:
         """Replace placeholders with values.
 
         Args:
-            text: what the agent wants to type.
-            host: of the page or frame that it is typed into.
-            port: of the same.
+            text: text that the agent wants to type.
+            host: host of the page or frame to type into.
+            port: port of the same page or frame.
 
         Raises:
-            ActionError: there is no such secret, or it is not for this host.
+            ActionError: a secret doesn't exist, or must not be typed on this host.
         """
 
         def value(match: re.Match[str]) -> str:
@@ -170,13 +171,13 @@ class Vault:
         return f"<secret:{self._groups[index]}>"
 
     def find(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yield where a text has a secret value: start, end and `<secret:name>`."""
+        """Yield the start, end and `<secret:name>` of each secret value in a text."""
         for match in self._pattern.finditer(text) if self._pattern is not None else ():
             if match["keep"] is None:
                 yield (*match.span(), self._mask(match))
 
     def redact_observation(self, observation: Observation) -> Observation:
-        """Return an observation without secrets, including one that is split over several fields."""
+        """Return an observation with secrets masked, including a secret that is split over several fields."""
         if self._pattern is None:
             return observation
         elements, dom = self.mask_split(observation["elements"], observation["dom"])
@@ -186,7 +187,7 @@ class Vault:
         return {**rest, **picture}  # type: ignore[typeddict-item,return-value]
 
     def mask_split(self, elements: tuple[Element, ...], dom: str) -> tuple[tuple[Element, ...], str]:
-        """Return elements and their outline with the fields masked that hold a secret jointly."""
+        """Mask fields that together contain a secret, in the elements and their outline."""
         split = self._split_over(elements)
         if not split:
             return elements, dom
@@ -194,7 +195,7 @@ class Vault:
         return tuple(masked), _with_values(dom, elements, split)
 
     def _split_over(self, elements: Iterable[Element]) -> dict[int, str]:
-        """Find fields that hold a value jointly; return the mask of each by element id."""
+        """Find fields that together contain a secret; return the mask of each by element ID."""
         fields = [e for e in sorted(elements, key=lambda e: e["id"]) if e["value"] and e["value"].strip("\u2022")]
         masks: dict[int, str] = {}
         text = "".join(field["value"] for field in fields).lower()
@@ -215,7 +216,7 @@ class Vault:
 
 
 def _with_values(dom: str, elements: Iterable[Element], values: Mapping[int, str]) -> str:
-    """Replace the values in some elements' lines of an outline, or of a delta, where a line follows `+ ` or `~ `."""
+    """Replace the values of elements in an outline, or in a delta, where lines start with `+ ` or `~ `."""
     old = {element["id"]: element["value"] for element in elements if element["id"] in values}
     rows = dom.split("\n")
     for number, row in enumerate(rows):
@@ -228,19 +229,19 @@ def _with_values(dom: str, elements: Iterable[Element], values: Mapping[int, str
 
 
 def _base64_forms(value: str) -> list[str]:
-    """Return a value's base64 forms for every offset, without the characters that it shares with its neighbours."""
+    """Return a value's base64 forms at every offset, without the characters that encode adjacent bytes as well."""
     data = value.encode()
     forms = []
     for before in range(3):
         whole = base64.b64encode(bytes(before) + data).decode().rstrip("=")
-        first = -(-before * 8 // 6)  # characters with bits of what precedes
-        last = (before + len(data)) * 8 // 6  # the next one has bits of what follows
+        first = -(-before * 8 // 6)  # characters that also encode preceding bits
+        last = (before + len(data)) * 8 // 6  # the next character also encodes following bits
         forms.append(whole[first:last])
     return forms
 
 
 def _forms(value: str) -> list[str]:
-    """Return regular expressions for a value: as it is, encoded for URLs, HTML, JSON and base64, and truncated."""
+    """Return regular expressions for a value: plain, encoded for URLs, HTML, JSON and base64, and truncated."""
     encoded = _base64_forms(value)
     texts = [
         quote(value, safe=""), quote(value), quote_plus(value), html.escape(value), json.dumps(value)[1:-1],
@@ -265,23 +266,23 @@ def _literal(text: str) -> str:
 
 
 _known: dict[str | Vault, Vault] = {}
-"""This process's vaults, one per set of values, and those that have learned others. They are kept, since an episode may
-outlast its environment."""
+"""Vaults of this process, one per set of values, plus those that have learned further values. They are never removed,
+because an episode may outlive its environment."""
 
 
 def hide(name: str, value: str) -> None:
-    """Take a value out of all that this process writes from now on, though no agent can type it."""
+    """Redact a value in everything that this process writes from now on; agents can't type it."""
     if len(value.strip()) >= 3:
         Vault({name: value})
 
 
 def known_values() -> list[str]:
-    """Return the values of the secrets of all of this process's environments, for who looks for them otherwise."""
+    """Return the secret values of all environments of this process, for callers with their own search."""
     return [value for vault in list(_known.values()) for values in vault._values.values() for value in values]
 
 
 def find_known(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield where a text has a secret of one of this process's environments: start, end and `<secret:name>`."""
+    """Yield the start, end and `<secret:name>` of each secret of this process's environments in a text."""
     for vault in list(_known.values()):
         yield from vault.find(text)
 

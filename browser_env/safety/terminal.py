@@ -1,7 +1,7 @@
-"""A person at the terminal, who answers questions and confirms risky actions.
+"""Questions to a person at the terminal, and the confirmation of risky actions there.
 
-It asks at the terminal itself, not by input and output: worker processes of a command have the same one. A `Prompt` is
-looked at now and then; `answer` and `confirm` wait for it, in threads of an environment's own.
+Uses the terminal device instead of standard input and output, because the worker processes of a command share it. A
+`Prompt` is polled; `answer` and `confirm` wait, in threads of an environment.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 TERMINAL = "/dev/tty"
 
 POLL = 0.2
-"""Seconds between two looks whether the command is being ended."""
+"""Seconds between two checks of whether the command is being ended."""
 
 ended = threading.Event()
-"""Nobody waits for an answer any more."""
+"""Event that ends all waiting for answers."""
 
 
 class Prompt:
-    """A question at the terminal; a context manager, which lets the next one be asked.
+    """A question at the terminal, as a context manager that frees the terminal for the next question.
 
     Processes and threads that ask at the same time take turns.
 
     Args:
         kind: as `info["waiting"]["kind"]`.
-        text: of the question.
+        text: text of the question.
     """
 
     def __init__(self, kind: str, text: str) -> None:
@@ -44,7 +44,7 @@ class Prompt:
         self._shown = False
 
     def line(self, patience: float = 0.0) -> str | None:
-        """Return the line that is typed in answer; None if there is none within `patience` seconds.
+        """Return the line typed as an answer; None if there is none within `patience` seconds.
 
         Raises:
             OSError: the terminal is gone, or was closed by Ctrl-D.
@@ -57,7 +57,7 @@ class Prompt:
             if not _locked(self._terminal):
                 ended.wait(patience)
                 return None
-            termios.tcflush(self._terminal, termios.TCIFLUSH)  # what was typed before the question is no answer
+            termios.tcflush(self._terminal, termios.TCIFLUSH)  # input typed before the question is not an answer
             self._terminal.write(f"\n{self._text}".encode())
             self._shown = True
         if not select.select([self._terminal], [], [], patience)[0]:
@@ -76,13 +76,13 @@ class Prompt:
         self.close()
 
     def close(self) -> None:
-        """Leave the terminal to others."""
+        """Release the terminal for other questions."""
         if self._terminal is not None:
             self._terminal.close()
 
 
 def answer(question: str) -> str:
-    """Return what the person says; empty if the terminal is gone."""
+    """Return the person's answer; empty if the terminal is gone."""
     return _ask("question", question)
 
 
@@ -92,7 +92,7 @@ def confirm(action: Any, element: Any, risk: Risk) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return a text of the page's or the agent's on one line, without what would move the cursor or turn it around."""
+    """Return a text from a page or an agent on one line, without characters that move the cursor or reverse text."""
     return "".join(char if char.isprintable() else "\ufffd" for char in one_line(text, 2000))
 
 

@@ -1,4 +1,4 @@
-"""Wrappers for libraries that learn from numbers: observations of fixed size, and actions to choose from."""
+"""Wrappers for libraries that train on numbers: observations of fixed size, and a fixed set of actions."""
 
 from selfsurf.browser_env.wrappers.click_element import ClickElement
 from selfsurf.browser_env.wrappers.flat_observation import FlatObservation

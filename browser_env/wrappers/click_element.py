@@ -1,4 +1,4 @@
-"""Actions by number: click the k-th element."""
+"""A wrapper for discrete actions: action k clicks the k-th element."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from selfsurf.browser_env.env import BrowserEnv
 from selfsurf.browser_env.observation import Element
 
 NO_ELEMENT = {"action": "click", "id": 0}
-"""Clicks nothing, since ids begin with 1: costs a step, as any action that can't be carried out."""
+"""Action that clicks nothing, because IDs start at 1. It costs a step, like any action that can't be performed."""
 
 
 class ClickElement(gym.ActionWrapper[Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """`Discrete(elements)`: action k clicks the k-th element of the last observation, counted from 0.
+    """A wrapper with the action space `Discrete(elements)`: action k clicks the k-th observed element, from 0.
 
     The order is that of `obs["elements"]` and `FlatObservation`.
 
     Args:
         env: a `BrowserEnv`, wrapped or not.
-        elements: how many elements can be chosen from.
+        elements: number of elements to choose from.
     """
 
     def __init__(self, env: gym.Env[Any, Any], elements: int = 20) -> None:
@@ -32,12 +32,12 @@ class ClickElement(gym.ActionWrapper[Any, Any, Any], gym.utils.RecordConstructor
         self.action_space = spaces.Discrete(elements)
 
     def action(self, action: int) -> dict[str, Any]:
-        """Return the click."""
+        """Return the click as an action of the environment."""
         there = self._there()
         return {"action": "click", "id": there[action]["id"]} if action < len(there) else dict(NO_ELEMENT)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions click an element, (elements,), as sb3-contrib's `MaskablePPO` asks; the first always."""
+        """Return a mask (elements,) of actions that click an element, for `MaskablePPO`. The first is always valid."""
         number = cast(spaces.Discrete, self.action_space).n
         return np.arange(number) < max(1, len(self._there()))
 

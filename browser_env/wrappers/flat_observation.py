@@ -1,4 +1,4 @@
-"""Observations as vectors of numbers, for libraries that know `Box` and `Dict` only."""
+"""Observations as vectors of numbers, for libraries that support only `Box` and `Dict` spaces."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from selfsurf.browser_env.task import Viewport
 STATES = ("checked", "covered", "disabled", "expanded", "focused", "selected")
 ROLES = ("button", "checkbox", "combobox", "generic", "link", "menuitem", "option", "radio", "tab", "textbox")
 FEATURES = ("there", "x", "y", "width", "height", "in viewport", "named in the goal", "has a value", *STATES, *ROLES)
-"""What is told of an element, each from 0 to 1: its box as a part of the viewport, and the part of its name's words
-that the goal has, too."""
+"""Features of an element, each from 0 to 1. The box is relative to the viewport; `named in the goal` is the fraction of
+the words of its name that occur in the goal."""
 
 
 class FlatObservation(
     gym.ObservationWrapper[dict[str, Any], Any, Observation],
     gym.utils.RecordConstructorArgs,
 ):
-    """A `Dict` of `Box`es of fixed size, as Stable-Baselines3's `MultiInputPolicy` takes it.
+    """A wrapper with observations as a `Dict` of fixed-size `Box`es, for Stable-Baselines3's `MultiInputPolicy`.
 
     | key | values |
     | --- | --- |
     | `elements` | (elements x `FEATURES`,) float32: the first elements of `obs["elements"]`, one after the other |
-    | `goal`, `page` | (words,) float32: which words the goal and the visible text have, by a hash of each |
+    | `goal`, `page` | (words,) float32: which words occur in the goal and the visible text, by a hash of each |
     | `error` | (1,) float32: whether the last action failed |
-    | `screenshot` | as it is, if the environment has it |
+    | `screenshot` | unchanged, if the environment provides it |
 
-    `gymnasium.wrappers.FlattenObservation` makes a single vector of them.
+    `gymnasium.wrappers.FlattenObservation` turns them into a single vector.
 
     Args:
         env: a `BrowserEnv`, wrapped or not.
-        elements: how many elements are told of.
-        words: into how many values words are hashed.
+        elements: number of elements included.
+        words: number of values that words are hashed into.
     """
 
     def __init__(self, env: gym.Env[Observation, Any], elements: int = 20, words: int = 64) -> None:
@@ -58,7 +58,7 @@ class FlatObservation(
         self.observation_space = spaces.Dict(parts)
 
     def observation(self, observation: Observation) -> dict[str, Any]:
-        """Return the numbers of an observation."""
+        """Convert an observation to numbers."""
         viewport = cast(BrowserEnv, self.unwrapped).core.viewport
         values: dict[str, Any] = {
             "elements": _elements(observation, self._elements, viewport),
@@ -72,7 +72,7 @@ class FlatObservation(
 
 
 def _elements(observation: Observation, most: int, viewport: Viewport) -> NDArray[np.float32]:
-    """Return the features of the first elements, one after the other, (most x `FEATURES`,)."""
+    """Return the features of the first elements as one vector, (most x `FEATURES`,)."""
     table = np.zeros((most, len(FEATURES)), np.float32)
     goal = set(_words(observation["goal"]))
     for row, element in zip(table, observation["elements"], strict=False):
@@ -99,7 +99,7 @@ def _words(text: str) -> list[str]:
 
 
 def _hashed(words: Iterable[str], size: int) -> NDArray[np.float32]:
-    """Return which of `size` hash values words have; the same in every process."""
+    """Return a vector (size,) with 1 at the hash of each word. The hash is the same in every process."""
     values = np.zeros(size, np.float32)
     values[[crc32(word.encode()) % size for word in words]] = 1
     return values

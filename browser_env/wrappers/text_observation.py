@@ -1,4 +1,4 @@
-"""Observations as one text."""
+"""A wrapper that returns observations as one text."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from gymnasium import spaces
 from selfsurf.browser_env.observation import Observation, as_text
 
 OTHER = "?"
-"""What stands for a character that is not in the space."""
+"""Replacement for characters that are not in the space."""
 
 
 class TextObservation(gym.ObservationWrapper[str, Any, Observation], gym.utils.RecordConstructorArgs):
-    """Goal, page, outline and last error as one text in a `gymnasium.spaces.Text`.
+    """A wrapper that joins goal, page, outline and last error into one text of a `gymnasium.spaces.Text`.
 
     Args:
         env: a `BrowserEnv`, wrapped or not.
-        max_length: characters; what is longer is cut off at the end. `budget=` at make cuts the page more cleverly.
-        characters: those of the space; any other one becomes `?`.
+        max_length: maximum number of characters; longer texts are cut off at the end. `budget=` at make shortens the
+            page more selectively.
+        characters: characters of the space; any other becomes `?`.
     """
 
     def __init__(
@@ -33,6 +34,6 @@ class TextObservation(gym.ObservationWrapper[str, Any, Observation], gym.utils.R
         self.observation_space = spaces.Text(max_length, charset=self._known)
 
     def observation(self, observation: Observation) -> str:
-        """Return the text of an observation."""
+        """Convert an observation to text."""
         text = as_text(observation)[: self._max_length]
         return "".join(one if one in self._known else OTHER for one in text)

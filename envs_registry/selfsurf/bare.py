@@ -1,7 +1,7 @@
-"""The parts by their bare names, in a checkout: `import browser_env` at its root is `import selfsurf.browser_env`.
+"""Bare imports in a checkout: `import browser_env` at its root is `import selfsurf.browser_env`.
 
-Only files of ours are taken so; a project's own folder `agents` stays its own. This module stands apart from the
-package, which imports the parts: a thread that imports one meanwhile must not have to wait for the package.
+Only files of this project are affected; another project's own folder `agents` is not. This module is separate from the
+package, which imports the parts, so that a thread that imports a part doesn't have to wait for the package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PARTS = ("agents", "browser_env", "envs_registry", "scripts", "sdft", "tasks")
 
 
 class _Alias(MetaPathFinder, Loader):
-    """Finds `agents.policy` as `selfsurf.agents.policy`, if it would be loaded from the same file."""
+    """A finder that resolves `agents.policy` to `selfsurf.agents.policy` if both are the same file."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -33,7 +33,7 @@ class _Alias(MetaPathFinder, Loader):
         origin = os.path.realpath(found.origin)
         if not origin.startswith(os.path.dirname(os.path.realpath(home.origin)) + os.sep):
             return None
-        spec = ModuleSpec(fullname, self, origin=origin)  # pytest compares the origin with a file's path
+        spec = ModuleSpec(fullname, self, origin=origin)  # pytest compares the origin with the path of a file
         spec.submodule_search_locations = found.submodule_search_locations
         return spec
 
@@ -44,10 +44,11 @@ class _Alias(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
-        module.__spec__ = module.__spec__.loader_state  # importing has put the alias's in its place
+        # restores the spec, which the import has replaced by the alias's
+        module.__spec__ = module.__spec__.loader_state
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Return the code of a module that is run: `python -m scripts.cli`."""
+        """Return the code of a module that is run as a script: `python -m scripts.cli`."""
         real = find_spec(f"selfsurf.{fullname}")
         assert real is not None
         code: CodeType | None = real.loader.get_code(real.name)  # type: ignore[union-attr]
@@ -58,10 +59,12 @@ sys.meta_path.insert(0, _Alias())
 
 
 def alias(name: str) -> None:
-    """Make a part that is being imported by its bare name, before anything of `selfsurf`, the module of the full name.
+    """Replace a part being imported by its bare name with the module of the full name.
+
+    Needed if the part is imported before anything of `selfsurf`.
 
     Args:
-        name: the part's `__name__`; one with the prefix is left as it is.
+        name: `__name__` of the part; a name with the prefix `selfsurf.` is ignored.
     """
     if name not in PARTS:
         return

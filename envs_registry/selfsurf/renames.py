@@ -1,6 +1,6 @@
-"""What earlier versions called by other names, or had besides: one table, from which all commands and Python answer.
+"""Names of earlier versions that were changed or removed: one table for the hints of all commands and imports.
 
-Nothing is taken by its old name; who uses one is told the new one.
+Old names are not accepted; errors name their replacements.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SETTINGS = {
     "policy_workers": "rollouts.policy_workers", "ahead": "rollouts.ahead",
     "browser_resources": "rollouts.browser", "policy_resources": "rollouts.policy",
 }  # fmt: skip
-"""Settings of training, and what they are called now."""
+"""Current names of renamed training settings."""
 
 REMOVED_SETTINGS = {
     "skip_right": False, "skip_solved": False, "min_divergence": 0.0, "under_grammar": False, "mean_over": "rows",
     "support": "vocabulary", "skip_tokens": 0, "teacher_every": 1, "oracle_reason": False, "top_k": None,
 }  # fmt: skip
-"""Settings of training that are gone, and the values by which they learned as this version does."""
+"""Removed training settings, with the values at which earlier versions trained as this version does."""
 
 IMPORTS = {
     "agents.constraint": "agents.reply.constraint",
@@ -51,15 +51,15 @@ IMPORTS = {
     "sdft.train": "sdft",
     "sdft.trainer": "sdft.trainers.sdft",
 }
-"""Modules, and names in modules, that 0.1.0 had elsewhere; all of them below `selfsurf` now."""
+"""New locations, below `selfsurf`, of modules and names that version 0.1.0 had elsewhere."""
 
 
 class Renamed(ModuleNotFoundError):
-    """A module, or a name in one, that is elsewhere now; the message says where."""
+    """A module, or a name in a module, was moved; the message gives its new location."""
 
 
 def told_of_setting(name: str) -> str:
-    """Say what became of a setting that earlier versions had; empty for any other name."""
+    """Return a hint on a setting that earlier versions had; empty for any other name."""
     if name in SETTINGS:
         return f"{name} is {SETTINGS[name]} now."
     if name in REMOVED_SETTINGS:
@@ -68,12 +68,12 @@ def told_of_setting(name: str) -> str:
 
 
 def told_of_settings(names: Iterable[str]) -> str:
-    """Say what became of those of these settings that earlier versions had; empty if there are none."""
+    """Return hints on the settings that only earlier versions had; empty if there are none."""
     return " ".join(filter(None, map(told_of_setting, names)))
 
 
 def unknown_setting(name: str, known: Collection[str]) -> str:
-    """Say what a setting that there is not may have been meant to be."""
+    """Return a hint on what an unknown setting may have meant."""
     if told := told_of_setting(name):
         return told
     close = get_close_matches(name, known, 1)
@@ -82,24 +82,25 @@ def unknown_setting(name: str, known: Collection[str]) -> str:
 
 
 def told_of_import(name: str) -> str:
-    """Say where a module, or a name in one, is now; empty if it was never elsewhere, or is not ours."""
+    """Return a hint on the new location of a module or name; empty if it was never moved or isn't ours."""
     if name in PARTS:
         return f"There is no module {name}; it is selfsurf.{name}."
     own = name.removeprefix("selfsurf.")
     part = name.partition(".")[0]
     others = part != "selfsurf" and sys.modules.get(part) is not sys.modules.get(f"selfsurf.{part}")
-    if own not in IMPORTS or others:  # somebody may have modules `agents` of his own
+    if own not in IMPORTS or others:  # other code may have its own modules named `agents`
         return ""
     return f"What was {name} in 0.1.0 is selfsurf.{IMPORTS[own]} now."
 
 
 class _Pointer(MetaPathFinder):
-    """Comes last, where no other has found a module, and says where it is now."""
+    """A finder used when all others have failed, which reports the new location of a moved module."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        importing = sys._getframe(2).f_code.co_name == "_find_and_load_unlocked"  # not who asks whether it is there
+        # callers that only check whether a module exists get no error
+        importing = sys._getframe(2).f_code.co_name == "_find_and_load_unlocked"
         if importing and (told := told_of_import(fullname)):
-            # With the module's name in it, `from selfsurf.browser_env import delta` would pass over this error.
+            # With the module's name set, `from selfsurf.browser_env import delta` would ignore this error.
             raise Renamed(told, name=fullname if fullname in PARTS else None)
 
 

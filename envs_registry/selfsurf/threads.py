@@ -1,9 +1,10 @@
-"""How long the threads of OpenMP, which torch computes with, wait for work in a loop before they sleep.
+"""Spin time of idle OpenMP threads, which torch computes with.
 
-Their runtimes let them loop for milliseconds, holding a core, after each of the thousands of small operations of a
-model. Alone that saves up to a sixth of the time; beside another program it costs both of them most of theirs. GNU's
-runtime, which torch brings on Linux, loops a tenth as long, or less, while its process has more threads than there are
-cores. So a process that computes looks every second whether others want the cores, and keeps idle threads for as long.
+OpenMP runtimes let idle threads spin for milliseconds, holding a core, after each of a model's thousands of small
+operations. On a free machine that saves up to a sixth of the time; beside another program it costs both of them most of
+theirs. GNU's runtime, which torch brings on Linux, spins a tenth as long, or less, while its process has more threads
+than there are cores. So a computing process checks every second whether others need the cores, and keeps idle threads
+as long as they do.
 """
 
 from __future__ import annotations
@@ -18,38 +19,38 @@ import time
 from pathlib import Path
 
 SPIN = "10000"
-"""Rounds of the loop in GNU's runtime while nobody else wants the cores; its own 300,000 are no faster. LLVM's (macOS,
-some builds) lets others work as it is (`docs/speed.md#threads`)."""
+"""Spin count of GNU's runtime while no other program needs the cores; its default of 300,000 is no faster. LLVM's
+runtime (macOS, some builds) shares the cores without help (`docs/speed.md#threads`)."""
 
 VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 
 LOOK = 1.0
-"""Seconds between two looks at what others do."""
+"""Seconds between two checks of the load by other programs."""
 
 SPARE = 0.25
-"""Cores that others may use without being crowded out: an idle system's own work."""
+"""Load by other programs, in cores, that is tolerated because even an idle system causes it."""
 
 _STAT = Path("/proc/stat")
 
 
 def set_waiting() -> None:
-    """Set how long threads wait, unless the user has set one of `VARIABLES`.
+    """Set how long idle threads spin, unless the user has set one of `VARIABLES`.
 
-    Takes effect in a process that has not loaded OpenMP yet, and in those that it starts.
+    Affects this process if OpenMP is not loaded yet, and the processes that it starts.
     """
     if not any(os.environ.get(name) for name in VARIABLES):
         os.environ["GOMP_SPINCOUNT"] = SPIN
 
 
 def in_force() -> dict[str, str]:
-    """Return the variables that are set."""
+    """Return those of `VARIABLES` that are set, with their values."""
     return {name: os.environ[name] for name in VARIABLES if os.environ.get(name)}
 
 
 def share_cores() -> None:
-    """Let torch's threads wait shorter while other programs want the cores; for a process that has loaded torch.
+    """Let torch's threads spin for a shorter time while other programs need the cores. Requires torch to be loaded.
 
-    Called again it does nothing; nor where the user has set one of `VARIABLES`, or the runtime isn't GNU's.
+    Repeated calls have no effect, nor has a call if the user has set one of `VARIABLES` or the runtime isn't GNU's.
     """
     global _sharing
     with _starting:
@@ -59,26 +60,26 @@ def share_cores() -> None:
 
 
 def sharing() -> bool:
-    """Whether this process has made room for others now."""
+    """Whether this process currently makes room for other programs."""
     return _sharing is not None and _sharing.held is not None
 
 
 class _Sharing(threading.Thread):
-    """Looks at what others do.
+    """A thread that monitors the load by other programs.
 
     Args:
-        gomp: GNU's runtime, as it is loaded.
+        gomp: GNU's runtime as loaded by this process.
     """
 
     def __init__(self, gomp: ctypes.CDLL) -> None:
         super().__init__(name="threads", daemon=True)
         self._gomp = gomp
         self.held: threading.Event | None = None
-        """Lets the idle threads go."""
+        """Event that releases the idle threads; None while there are none."""
 
     def run(self) -> None:
-        """Look for as long as the process lasts."""
-        with contextlib.suppress(OSError, ValueError):  # where the system doesn't tell
+        """Monitor the load until the process exits."""
+        with contextlib.suppress(OSError, ValueError):  # the system may not provide the load
             cores = os.sched_getaffinity(0)
             busy, own, now = _busy(cores), time.process_time(), time.monotonic()
             while True:
@@ -97,14 +98,14 @@ class _Sharing(threading.Thread):
                     self.held = None
 
     def _hold(self, until: threading.Event, number: int) -> None:
-        """Keep so many threads of the runtime, this one included, until told; they go when it ends."""
+        """Keep a number of runtime threads alive, including this one, until the event `until` is set."""
         nothing = ctypes.cast(self._gomp.omp_get_thread_num, ctypes.c_void_p)
         self._gomp.GOMP_parallel(nothing, None, ctypes.c_uint(max(number, 2)), ctypes.c_uint(0))
         until.wait()
 
 
 def _gnu() -> ctypes.CDLL | None:
-    """GNU's runtime, if this process has loaded it; torch's own before others."""
+    """Return GNU's runtime if this process has loaded it, preferably torch's own copy."""
     try:
         loaded = set(re.findall(r"/\S*libgomp\S*", Path("/proc/self/maps").read_text()))
     except OSError:
@@ -113,7 +114,7 @@ def _gnu() -> ctypes.CDLL | None:
 
 
 def _busy(cores: set[int]) -> float:
-    """Seconds for which these cores have worked since the machine was started, for whomever."""
+    """Return the seconds for which these cores have been busy since boot, for any program."""
     names = {f"cpu{core}" for core in cores}
     ticks = 0
     for line in _STAT.read_text().splitlines():

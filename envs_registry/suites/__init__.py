@@ -1,4 +1,4 @@
-"""Suites: named sets of tasks with splits, groups and seeds. A suite is data, in a TOML or a Python file.
+"""Suites: named sets of tasks with splits, groups and seeds, defined in a TOML or Python file.
 
 name = "my-shop"
 seeds = 5                       # 0 to 4; or a list
@@ -32,7 +32,7 @@ _TASK_FIELDS = ("id", "split", "groups", "options")
 
 
 class SuiteError(ValueError):
-    """There is no such suite, or its file is invalid."""
+    """A suite doesn't exist, or its file is invalid."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class SuiteTask:
     """A task of a suite."""
 
     id: str
-    """The name of a task (`envs_registry.loading`); a `browser_env.Task` or its class may be given."""
+    """Name of the task (`envs_registry.loading`); may be given as a `browser_env.Task` or its class."""
     split: str = ""
     groups: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
-    """Passed to the task."""
+    """Options of the task."""
     folder: str = ""
-    """Base of a relative `file.py`: the folder of the suite's file."""
+    """Folder of the suite's file, the base of a relative `file.py`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str):
@@ -63,14 +63,14 @@ class SuiteTask:
 
     @property
     def name(self) -> str:
-        """The name by which the task is found from any folder, with its options."""
+        """Name by which the task is found from any folder, including its options."""
         return name_of(self.id, self.folder, **self.options)
 
     def make(self) -> Task:
-        """Make the Task.
+        """Create the task.
 
         Raises:
-            ValueError: there is no such task, or its pages are missing.
+            ValueError: the task doesn't exist, or its pages are missing.
         """
         return task_of(self.name)
 
@@ -84,16 +84,16 @@ class Suite:
     """A set of tasks to run together.
 
     Raises:
-        SuiteError: it has no tasks or no seeds, or one of them twice.
+        SuiteError: the suite has no tasks or no seeds, or contains a task or seed twice.
     """
 
     name: str
     tasks: tuple[SuiteTask, ...]
-    """A task may be given by its id, or as a `browser_env.Task` or its class, alone."""
+    """Tasks of the suite; each may also be given as an ID, a `browser_env.Task` or its class."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """A number stands for that many seeds, from 0 on."""
+    """Seeds of the episodes; a number n stands for the seeds from 0 to n - 1."""
     max_steps: int | None = None
-    """None for every task's own limit."""
+    """Step limit of every task; None for each task's own limit."""
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -112,16 +112,16 @@ class Suite:
     def only(
         self, *, splits: Sequence[str] = (), groups: Sequence[str] = (), ids: Sequence[str] = (), **task_options: Any
     ) -> Suite:
-        """Return the suite with only the tasks of these splits, of any of these groups, and with these ids.
+        """Return the suite with only the tasks in these splits, in any of these groups, and with these IDs.
 
         Args:
-            splits: such as `"test"`; empty for all.
-            groups: such as `"webgum"`; empty for all.
-            ids: ids, or their part between `/` and `-v`, or a class without its file; empty for all.
+            splits: splits such as `"test"`; empty for all.
+            groups: groups such as `"webgum"`; empty for all.
+            ids: IDs, their part between `/` and `-v`, or classes without their files; empty for all.
             task_options: added to every task's options.
 
         Raises:
-            SuiteError: there is no such split, group or id, or nothing is left.
+            SuiteError: a split, group or ID doesn't exist, or no task is left.
         """
         _known("split", splits, {task.split for task in self.tasks if task.split}, self.name)
         _known("group", groups, {group for task in self.tasks for group in task.groups}, self.name)
@@ -138,10 +138,10 @@ class Suite:
         return replace(self, tasks=kept)
 
     def part(self, name: str) -> Suite:
-        """Return the suite with only the split, the group or the task of this name; all of it for an empty one.
+        """Return the suite with only the split, group or task of this name; the whole suite for an empty name.
 
         Raises:
-            SuiteError: there is none.
+            SuiteError: the suite has no such split, group or task.
         """
         if not name:
             return self
@@ -157,9 +157,9 @@ class Suite:
 
 
 def fingerprint_of(task: Task) -> str:
-    """Return the SHA-256 of a task over its source file, if it has one, its specification, pages and uploads."""
+    """Return the SHA-256 of a task over its source file (if any), specification, pages and uploads."""
     digest = hashlib.sha256()
-    with contextlib.suppress(OSError, TypeError):  # its class was typed in
+    with contextlib.suppress(OSError, TypeError):  # the class was defined interactively
         digest.update(Path(inspect.getfile(type(task))).read_bytes())
     if isinstance(task, GoalTask):
         digest.update(task.spec.model_dump_json(exclude_defaults=True).encode())
@@ -170,17 +170,17 @@ def fingerprint_of(task: Task) -> str:
 
 
 def suite_names() -> tuple[str, ...]:
-    """Return the names of the suites that come with the package."""
+    """Return the names of the built-in suites."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 
 
 def task_names(*tasks: str | Task | type[Task]) -> tuple[str, ...]:
-    """Return names that mean the same in every folder (`name_of`) for tasks, and for each task of suites.
+    """Return names valid in every folder (`name_of`) for the given tasks and for each task of given suites.
 
     A suite is named as for `load_suite`.
 
     Raises:
-        SuiteError: there is no such suite, or nothing of that name in it.
+        SuiteError: a suite, or the given part of it, doesn't exist.
         ValueError: a class can't be named.
     """
     found: list[str] = []
@@ -193,15 +193,15 @@ def task_names(*tasks: str | Task | type[Task]) -> tuple[str, ...]:
 
 
 def load_suite(name: str | Path) -> Suite:
-    """Load a suite by its name, or from a TOML or Python file (which defines `SUITE`); of a task, a suite of it alone.
+    """Load a suite by its name or from a TOML or Python file (which defines `SUITE`), or a task as a suite.
 
     `shop.toml#test` is the suite with only its split, group or task `test`.
 
     Raises:
-        SuiteError: there is no such suite, or its file is invalid.
+        SuiteError: the suite doesn't exist, or its file is invalid.
     """
     if isinstance(name, str) and not _is_suite(name) and not set(":/?#") & set(name):
-        name = name_of(name)  # a task's short name stands for its id
+        name = name_of(name)  # resolves a task's short name to its ID
     if isinstance(name, str) and not _is_suite(name) and set(":/?") & set(name):
         return Suite(name, (_at(SuiteTask(name), Path()),))
     where, _, part = str(name).partition("#")
@@ -235,7 +235,7 @@ def _is_suite(name: str) -> bool:
 
 
 def _run(path: Path) -> dict[str, Any]:
-    path.read_bytes()  # an OSError from here on is of the suite's own code
+    path.read_bytes()  # fails early, so that a later OSError comes from the suite's own code
     try:
         return runpy.run_path(str(path))
     except (Exception, SystemExit) as error:

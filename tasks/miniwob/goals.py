@@ -1,4 +1,4 @@
-"""Specifications of MiniWoB++ goals, written by hand, by the tasks' names; parameters are read from each goal."""
+"""Handwritten specifications of MiniWoB++ goals, by task name. Their parameters are read from each goal."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from selfsurf.browser_env.goal.spec import GoalSpec, read_specs
 
 @cache
 def goal_specs() -> dict[str, GoalSpec]:
-    """Return the specifications, e.g. of `"click-test"`."""
+    """Return the specifications by task name, such as `"click-test"`."""
     return read_specs(Path(__file__).with_name("goals.toml"))

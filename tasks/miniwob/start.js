@@ -1,6 +1,6 @@
-// Starts an episode without a navigation, following the protocol of MiniWoB++'s core.js. The page is made as after a
-// load: a text area that was typed into would not show the text that the next episode sets, nor would one that was
-// scrolled show its beginning, and jQuery UI has said things to screen readers.
+// Starts an episode without a navigation, following the protocol of MiniWoB++'s core.js. The page is reset as if newly
+// loaded: otherwise an edited text area would not show the text set by the next episode, a scrolled one would not show
+// its beginning, and jQuery UI's messages to screen readers would remain.
 async ([seed, mode, limit, scale]) => {
   document.activeElement?.blur();
   if (core.EP_TIMER !== null) core.endEpisode(0);
@@ -18,7 +18,7 @@ async ([seed, mode, limit, scale]) => {
   Math.seedrandom(seed);
   core.setDataMode?.(mode);
   core.EPISODE_MAX_TIME = limit;
-  core.startEpisode = () => {};  // or a black START covers the end of an episode
+  core.startEpisode = () => {};  // otherwise a black START covers the end of an episode
   core.startEpisodeReal();
   core.EPISODE_MAX_TIME = scale;  // the timer is set: from here on this scales the reward
   core.hideDisplay();

@@ -1,4 +1,4 @@
-"""The MiniWoB++ tasks: load a page once, start every episode within the page, read the page's own score."""
+"""The MiniWoB++ tasks: a page is loaded once, episodes start within the page, and the page sets the score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from selfsurf.browser_env import Action, EnvError, EpisodeState, Observation, Sc
 from selfsurf.browser_env.task import Ends
 
 FLIGHTS = ("flight.AA", "flight.Alaska", "flight.Alaska-auto")
-"""The three tasks on airlines' pages (FlightWoB), in addition to the 125 that the `miniwob` package registers."""
+"""The three tasks on airline websites (FlightWoB), in addition to the 125 that the `miniwob` package registers."""
 
 UNSOLVED = ("count-sides", "drag-cube")
 """Tasks without an oracle."""
@@ -24,14 +24,14 @@ NAMES = tuple(sorted({*oracles.ORACLES, *UNSOLVED} - {*FLIGHTS}))
 """The 125 tasks that the `miniwob` package registers."""
 
 ORIGIN = "http://miniwob.test"
-"""The origin under which the `miniwob` package's pages are served, without a server."""
+"""Origin under which the pages of the `miniwob` package are served, without a server."""
 
 LONGEST_LIMIT = 2**31 - 1
-"""A browser's longest timer in milliseconds, 25 days, which replaces a page's own limit. The pages' default is 10,000,
-too short for a language model."""
+"""Longest timer of a browser in milliseconds (25 days), which replaces a page's own limit. The pages' default of 10,000
+is too short for a language model."""
 
 FLIGHT_VIEWPORT = (375, 667)
-"""Size of the airlines' pages, which are made for phones."""
+"""Size of the airlines' pages, which are made for phones, in CSS pixels."""
 
 MORE_STEPS = {
     "book-flight": 12, "book-flight-nodelay": 12, "click-checkboxes-large": 20, "flight.Alaska": 15,
@@ -44,8 +44,8 @@ RELOADED = frozenset({
     "book-flight", "book-flight-nodelay", "choose-date", "choose-date-easy", "choose-date-medium",
     "choose-date-nodelay", "stock-market", "use-slider", "use-slider-2",
 })  # fmt: skip
-"""Tasks whose pages keep state across a restart (the month of a date picker, the last price of a stock, whether a
-slider that is clicked shows a focus ring), so they are reloaded for every episode."""
+"""Tasks whose pages keep state across a restart, so that they are reloaded for every episode. Such state is the month
+of a date picker, the last price of a stock, or the focus ring of a slider."""
 
 _START = Path(__file__).with_name("start.js").read_text(encoding="utf8")
 
@@ -55,7 +55,7 @@ _VERDICT = """typeof WOB_DONE_GLOBAL === 'undefined' ? [false, 0, 0, 'not on the
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the suite's 125 tasks, e.g. `"click-test"`, without `FLIGHTS`."""
+    """Return the names of the suite's 125 tasks, such as `"click-test"`, without `FLIGHTS`."""
     return NAMES
 
 
@@ -76,14 +76,14 @@ class MiniWobTask(Task):
     """One of the MiniWoB++ tasks.
 
     Args:
-        name: such as `"click-test"`.
+        name: name of the task, such as `"click-test"`.
         data_mode: the data split, for the five tasks that have one.
-        time_limit: the page's limit for an episode in milliseconds, over which `info["score"]["reward"]` falls to 0;
-            None lifts both, so that the same actions score the same however long they take.
-        ends: with `"finish"` the page's verdict ends no episode: it counts once the agent says that it is done.
+        time_limit: the page's limit for an episode in milliseconds, over which `info["score"]["reward"]` falls to 0.
+            None disables both, so that the score doesn't depend on time.
+        ends: with `"finish"`, the page's verdict doesn't end the episode but counts once the agent claims to be done.
 
     Raises:
-        ValueError: there is no such task, or the limit is out of range.
+        ValueError: the task doesn't exist, or the limit is out of range.
     """
 
     viewport = (332, 214)
@@ -118,7 +118,7 @@ class MiniWobTask(Task):
         self._notes: oracles.Notes = {}
 
     async def setup(self, page: Any, rng: np.random.Generator) -> str:
-        """Load the page unless it is loaded, and start an episode in it."""
+        """Load the page if necessary, and start an episode in it."""
         if page.url != self.start_url or self.name in RELOADED:
             await page.goto(self.start_url, wait_until="load")
         self._notes = {}
@@ -130,18 +130,18 @@ class MiniWobTask(Task):
         return str(goal)
 
     def score_of(self, verdict: Any, episode: EpisodeState) -> Score:
-        """Take the page's verdict. The reward is its raw reward, not scaled by time, and 0 if that is negative."""
+        """Convert the page's verdict to a score. The reward is the page's raw reward, limited to the range 0 to 1."""
         done, raw, scaled, reason = verdict
-        raw, scaled = (one if isinstance(one, int | float) else 0.0 for one in (raw, scaled))  # NaN comes as None
+        raw, scaled = (one if isinstance(one, int | float) else 0.0 for one in (raw, scaled))  # NaN arrives as None
         details = {"raw_reward": raw, "reward": scaled, "reason": reason}
         return Score(reward=min(max(float(raw), 0.0), 1.0) if done else 0.0, done=bool(done), details=details)
 
     @property
     def has_oracle(self) -> bool:
-        """Is there an expert for this task?"""
+        """Whether the task has an oracle."""
         return self.name in oracles.ORACLES
 
     def oracle(self, obs: Observation) -> Action | None:
-        """Return the next action of the task's expert, which remembers the episode; None if there is no expert."""
+        """Return the next action of the task's oracle, which keeps notes in an episode; None if there is no oracle."""
         expert = oracles.ORACLES.get(self.name)
         return expert(obs, self._notes) if expert else None

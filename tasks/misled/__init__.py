@@ -1,4 +1,4 @@
-"""Pages that lie: a suite that shows by what an agent is misled."""
+"""A suite of deceptive pages that shows what misleads an agent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from selfsurf.tasks.misled.task import Misled
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all kinds of pages."""
+    """Return the names of all kinds of deceptive pages."""
     return tuple(KINDS)
 
 

@@ -1,9 +1,9 @@
-"""Scenarios: tasks on small sites such as a form, a catalogue with search, a shop with login, a market and an inbox.
+"""Scenarios: tasks on small sites such as a form, a searchable catalog, a shop with login, a market and an inbox.
 
-Each judges itself and has an oracle. The flows, of 4 to 10 actions, draw from the seed what they don't depend on (texts
-around them, ids, where things stand); the varied ones also values, labels and the order of elements. The situations,
-each with one thing that makes the web hard, draw all of it. The sites, where a goal says what to choose among several
-alike, draw values; those that have labels to draw have varied ones, too.
+Each scenario scores itself and has an oracle. The flows (4 to 10 actions) draw from the seed only what their solution
+doesn't depend on: surrounding texts, IDs and positions. Their varied versions also draw values, labels and the order of
+elements. The situations, each with one difficulty of the web, draw all of these. The sites, where the goal specifies a
+choice among several similar ones, draw values; those with labels to draw have varied versions, too.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ FLOWS: dict[str, Callable[..., Scenario]] = {
     "register": Register, "move": Move, "reserve": Reserve, "reserve-format": ReserveFormat, "order": Order,
     "phone": Phone,
 }  # fmt: skip
-"""The flows by name."""
+"""Classes of the flows, by scenario name."""
 
 SITUATIONS: dict[str, Callable[..., Scenario]] = {
     "pages": Pages, "login": Login, "delete": Delete, "dead-end": DeadEnd, "crash": Crash, "cookies": CookieBanner,
     "slow": SlowPage, "two-tabs": Voucher, "upload": UploadFile, "told": Told, "scroll": EndlessScroll,
 }  # fmt: skip
-"""The situations by name: always varied."""
+"""Classes of the situations, by scenario name; always varied."""
 
 SITES: dict[str, type[Scenario]] = {
     "hotel": Hotel, "meeting": Meeting, "nursery": Nursery, "clinic": Appointment, "members": EditMember,
     "trains": Ticket,
 }  # fmt: skip
-"""The sites by name."""
+"""Classes of the sites' scenarios, by scenario name."""
 
 VARIED = "-varied"
-"""What the name of a flow's or site's variations ends with."""
+"""Suffix of the names of varied flows and sites."""
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all scenarios, e.g. `"register"`, `"register-varied"` and `"pages"`."""
+    """Return the names of all scenarios, such as `"register"`, `"register-varied"` and `"pages"`."""
     varied = [name for name in (*FLOWS, *SITES) if name in FLOWS or SITES[name].labels]
     return (*FLOWS, *SITES, *(name + VARIED for name in varied), *SITUATIONS)
 
 
 def scenario(name: str, **options: Any) -> Scenario:
-    """Make the task of a name, with other `options` of `Scenario`.
+    """Create a scenario by name, with `options` as for `Scenario`.
 
     Raises:
-        ValueError: there is none, or an option can't be.
+        ValueError: the scenario doesn't exist, or an option is invalid.
     """
     if name in SITUATIONS:
         return SITUATIONS[name](name, varied=True, **options)

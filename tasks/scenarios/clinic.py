@@ -1,4 +1,4 @@
-"""A clinic's appointments: sign in, then choose a department, a doctor, a time and a reason."""
+"""A clinic's site for appointments: sign in, then choose a department, a doctor, a time and a reason."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ REASONS = {
     "Test results": "to talk about test results", "Prescription": "to get a prescription",
     "Second opinion": "for a second opinion", "Vaccination": "for a vaccination", "Sick note": "to get a sick note",
 }  # fmt: skip
-"""The reasons on the page, and how a goal puts them."""
+"""Reasons for a visit as on the page, with their wording in a goal."""
 
 
 class Appointment(Scenario):
-    """Sign in and book an appointment with one of a department's doctors; every department and doctor can be booked."""
+    """A task to sign in and book an appointment. Every department and doctor can be the one to book."""
 
     site = "clinic"
     labels: ClassVar = {
@@ -46,7 +46,7 @@ class Appointment(Scenario):
     }
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """Draw the patient, each department's doctors, the free times, and which of them are wanted."""
+        """Draw the patient, the doctors of each department, the free times, and the appointment to book."""
         first, last = PEOPLE[int(rng.integers(len(PEOPLE)))]
         self.email, self.password = f"{first}@{last}.test".lower(), one(rng, PASSWORDS)
         doctors = {name: [f"Dr. {each}" for each in some(rng, DOCTORS, 4)] for name in self.mixed(rng, DEPARTMENTS)}

@@ -1,4 +1,4 @@
-"""Tasks on a club's form: one page with six things to do, three pages, an upload, another tab, and a crash."""
+"""Tasks on a club's form: one page with six fields, three pages, an upload, another tab, and a crash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOWNS = ("Basel", "Leeds", "Turin", "Ghent", "Bergen", "Graz", "Porto", "Cork")
 
 
 class Register(Scenario):
-    """Register for a workshop: fill in name, email and phone, choose, tick, send."""
+    """A task to register for a workshop: fill in name, email and phone, choose a workshop, accept the rules, send."""
 
     site = "form"
     labels: ClassVar = {
@@ -39,7 +39,7 @@ class Register(Scenario):
     }
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`."""
+        """Draw the person, the phone number, the workshop and the order of the fields."""
         first, last = PEOPLE[int(rng.integers(len(PEOPLE)))] if self.varied else PEOPLE[0]
         phone = f"07{rng.integers(10**4, 10**5)}" if self.varied else "0741852"
         options = self.mixed(rng, WORKSHOPS)
@@ -61,7 +61,7 @@ class Register(Scenario):
 
 
 class Move(Scenario):
-    """Change an address over three pages: the member's number, the new address, a confirmation."""
+    """A task to change an address over three pages: the member's number, the new address, a confirmation."""
 
     site = "form"
     labels: ClassVar = {
@@ -74,7 +74,7 @@ class Move(Scenario):
     }
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`."""
+        """Draw the member, the new address and the order of its fields."""
         house, number, postcode = (
             (rng.integers(2, 99), rng.integers(1000, 9999), rng.integers(1000, 9999)) if self.varied
             else (12, 3310, 4051)
@@ -100,7 +100,7 @@ class Move(Scenario):
 
 
 class UploadFile(Scenario):
-    """Upload one of several files, which the task provides (`Task.uploads`)."""
+    """A task to upload one of several files, which the task provides (`Task.uploads`)."""
 
     site = "form"
     labels: ClassVar = {
@@ -111,7 +111,7 @@ class UploadFile(Scenario):
     uploads = (Path(__file__).with_name("data"),)
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`."""
+        """Draw the file, the member's number and the order of the fields."""
         names = sorted(path.name for path in self.uploads[0].glob("*.txt"))
         self.wanted = {"file": self.pick(rng, names), "number": str(rng.integers(1000, 9999))}
         fields = self.mixed(rng, [{"key": key, "label": self.label[key]} for key in self.wanted])
@@ -128,7 +128,7 @@ class UploadFile(Scenario):
 
 
 class Voucher(Scenario):
-    """Bring a number back from a page that opens in another tab."""
+    """A task to copy a number from a page that opens in another tab."""
 
     site = "form"
     labels: ClassVar = {
@@ -139,7 +139,7 @@ class Voucher(Scenario):
     }
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`."""
+        """Draw the person, the voucher's number and the order of the fields."""
         first, last = PEOPLE[int(rng.integers(len(PEOPLE)))]
         self.wanted = {"name": f"{first} {last}", "voucher": f"V{rng.integers(10**5, 10**6)}"}
         fields = self.mixed(rng, [{"key": key, "label": self.label[key]} for key in self.wanted])
@@ -157,18 +157,19 @@ class Voucher(Scenario):
 
 
 class Crash(Move):
-    """An address is changed over three pages, and on the way to the last one the tab crashes: once.
+    """A task to change an address over three pages, where the tab crashes once before the last page.
 
-    The renderer really ends. The environment then ends the episode as `env_error`, which is no verdict, and the next
-    `reset` works. What is played again, with the same seed and by any process of a run on this machine, doesn't crash;
-    the time after that it does.
+    The renderer process really ends. The environment then ends the episode as `env_error`, without a verdict, and the
+    next `reset` works. A repetition with the same seed, by any process of the same run on this machine, doesn't crash;
+    the repetition after that crashes again.
     """
 
     restarts_in_page = False
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`."""
-        self._run = f"selfsurf-crash-{os.getppid()}-{rng.integers(2**63)}"  # the processes of a run have one parent
+        """Draw as `Move` does, and let the page crash unless this episode repeats a crashed one."""
+        # the processes of a run have the same parent
+        self._run = f"selfsurf-crash-{os.getppid()}-{rng.integers(2**63)}"
         goal, shown = super().draw(rng)
         return goal, {**shown, "crashes": None if self._has_crashed() else 2}
 
@@ -176,20 +177,20 @@ class Crash(Move):
         Path(tempfile.gettempdir(), f"{self._run}-{uuid.uuid4().hex}").touch()
 
     def _has_crashed(self) -> bool:
-        """Take one of the notes that crashes have left, each for the episode that is played in its place."""
+        """Consume one of the notes left by crashes, each of which allows one repetition without a crash."""
         for note in Path(tempfile.gettempdir()).glob(f"{self._run}-*"):
-            with contextlib.suppress(FileNotFoundError):  # another episode was quicker
+            with contextlib.suppress(FileNotFoundError):  # another episode has consumed the note
                 note.unlink()
                 return True
         return False
 
     async def setup(self, page: Any, rng: np.random.Generator) -> str:
-        """As `Scenario.setup`; gives the page a function that makes it crash."""
+        """Give the page a function that makes it crash, then set it up."""
         protocol = await page.context.new_cdp_session(page)
 
         async def crash() -> None:
             self._note_crash()
-            with contextlib.suppress(Exception):  # nobody is left to answer
+            with contextlib.suppress(Exception):  # the crashed page can't answer
                 await asyncio.wait_for(protocol.send("Page.crash"), 5)
 
         await page.expose_function("crash", crash)

@@ -1,4 +1,4 @@
-"""A hotel's site: log in, find a city's hotels, book one, with a room and a day."""
+"""A hotel booking site: log in, find a city's hotels, and book one with a room and a date."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ USERS = (("ines", "tide88"), ("otto", "fern12"), ("mila", "coal45"), ("remy", "s
 
 
 class Hotel(Scenario):
-    """Log in, search for a city, book the hotel, the room and the day that the goal says."""
+    """A task to log in, search for a city, and book the hotel, room and date given in the goal."""
 
     site = "hotel"
     labels: ClassVar = {}
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`."""
+        """Draw the user, the cities with their hotels, and the booking to make."""
         self.user, self.password = USERS[int(rng.integers(len(USERS)))]
         names = some(rng, HOTELS, 9)
         cities: list[dict[str, Any]] = [

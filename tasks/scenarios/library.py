@@ -1,4 +1,4 @@
-"""Flows on a library's catalogue: search, results, and a book's page."""
+"""Flows on a library's catalog: search, results, and a book's page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMATS = ("Hardcover", "Paperback", "Audiobook", "Large print")
 
 
 class Reserve(Scenario):
-    """Search for an author, open the book, reserve it."""
+    """A task to search for an author, open a book and reserve it."""
 
     site = "library"
     labels: ClassVar = {
@@ -30,10 +30,10 @@ class Reserve(Scenario):
         "back": ("Back", "Back to the results", "All results"),
     }
     formats: tuple[str, ...] = ()
-    """Those that results can be filtered by."""
+    """Formats by which results can be filtered; empty for no filter."""
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`. Which other books there are, and in which order, is never part of the flow."""
+        """Draw the book to reserve, and the other books and their order, which never affect the flow."""
         author, title = self.pick(rng, AUTHORS), self.pick(rng, TITLES)
         format = self.pick(rng, FORMATS[2:]) if self.formats else FORMATS[1]
         others = [name for name in some(rng, TITLES, 7) if name != title]
@@ -55,7 +55,7 @@ class Reserve(Scenario):
         return on_results or click(obs, "button", self.label["reserve"]) or fill_in(obs, asked, self.label["search"])
 
     def _filtered(self, obs: Observation) -> Action | None:
-        """Filter the results, unless they are or need not be."""
+        """Return the action that filters the results; None if no filter is needed or it is already applied."""
         if not self.formats:
             return None
         titles = [each for each in obs["elements"] if each["name"] == self.wanted["title"]]
@@ -65,6 +65,6 @@ class Reserve(Scenario):
 
 
 class ReserveFormat(Reserve):
-    """The same of a book that there is in several formats, by which the results are filtered."""
+    """A task to reserve a book that exists in several formats, by which the results have to be filtered."""
 
     formats = FORMATS

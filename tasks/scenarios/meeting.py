@@ -1,4 +1,4 @@
-"""A company's meeting rooms: log in, choose a day, reserve one of the rooms of a table."""
+"""A company's meeting rooms: log in, choose a day, and reserve one of the rooms in a table."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ STAFF = (("nora", "pine31"), ("emil", "lake90"), ("jana", "moss57"), ("theo", "s
 
 
 class Meeting(Scenario):
-    """Log in, choose the day, and reserve the room, the time and the equipment that the goal says."""
+    """A task to log in, choose the day, and reserve the room, duration and equipment given in the goal."""
 
     site = "meeting"
     labels: ClassVar = {}
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`."""
+        """Draw the user, the rooms and the reservation to make."""
         self.user, self.password = STAFF[int(rng.integers(len(STAFF)))]
         rooms = [
             {"name": name, "floor": int(rng.integers(1, 7)), "seats": 2 * int(rng.integers(2, 12))}

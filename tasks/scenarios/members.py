@@ -1,4 +1,4 @@
-"""A club's members as an administrator sees them: find one in a table and change role and phone."""
+"""A club's member administration: find a member in a table and change role and phone."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ COUNTRIES = {
     "Austria": "+43", "Belgium": "+32", "Canada": "+1", "France": "+33", "Germany": "+49", "Ireland": "+353",
     "Italy": "+39", "Norway": "+47", "Poland": "+48", "Portugal": "+351", "Spain": "+34", "Switzerland": "+41",
 }  # fmt: skip
-"""Calling codes."""
+"""Calling codes by country."""
 
 
 class EditMember(Scenario):
-    """Sign in and change a member who has a namesake in another city.
+    """A task to sign in and change a member who has a namesake in another city.
 
-    Removing somebody ends the episode as failed: `details["done"]` is then `{"removed": name, "city": city}`.
+    Removing a member ends the episode as failed: `details["done"]` is then `{"removed": name, "city": city}`.
     """
 
     site = "members"
@@ -41,7 +41,7 @@ class EditMember(Scenario):
     }
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """Draw the administrator, the table, and the change of one member."""
+        """Draw the administrator, the table of members, and the change to one of them."""
         self.user, self.password = one(rng, USERS), one(rng, PASSWORDS)
         name, *others = [" ".join(PEOPLE[index]) for index in rng.permutation(len(PEOPLE))[:7]]
         city, role, country = one(rng, TOWNS), one(rng, ROLES), one(rng, [*COUNTRIES])

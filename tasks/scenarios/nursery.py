@@ -1,4 +1,4 @@
-"""A garden centre: choose a plant on its card, its size, how many, and the day of the delivery."""
+"""A garden center: choose a plant on its card, its size, the quantity, and the time of delivery."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ NUMBERS = ("one", "two", "three", "four", "five", "six")
 
 
 class Nursery(Scenario):
-    """Order the plant, size and number that the goal says, for a name and a time of the day."""
+    """A task to order the plant, size and quantity given in the goal, for a name and a time of day."""
 
     site = "nursery"
     labels: ClassVar = {}
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`."""
+        """Draw the plants and the order to place."""
         plants = [{"name": name, "price": int(rng.integers(4, 40))} for name in some(rng, PLANTS, 5)]
         plant, size = plants[int(rng.integers(5))]["name"], one(rng, SIZES)
         number, slot, name = int(rng.integers(1, 7)), one(rng, SLOTS), one(rng, PEOPLE)

@@ -1,4 +1,4 @@
-"""What the scenarios have in common: a page that is started with what was drawn, and its verdict."""
+"""Base of the scenarios: a page that starts with drawn data, and the score of its final state."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ FOOTERS = ("Since 1987", "Made with care", "Members of the regional association"
 
 
 CHANGES = ("same", "moved", "renamed", "wrapped", "relabelled", "reordered", "decoys", "removed", "extra")
-"""What a new version of a site may change (`html/change.js`); `same` nothing."""
+"""Changes that a new version of a site may have (`html/change.js`); `same` has none."""
 
 
 class Scenario(Task):
-    """A flow on one of the sites.
+    """A task on one of the sites.
 
     Args:
-        name: its own, which its id has.
-        varied: draw values, labels and the order of elements from the seed, too.
-        change: play it on a changed copy of the site, one of `CHANGES`; `details["touched"]` then lists the elements
-            that were clicked or filled in, by what they were called before.
-        version: which of the changed copies; decoys, for example, stand elsewhere in each of five.
+        name: name of the scenario, which is part of its ID.
+        varied: also draw values, labels and the order of elements from the seed.
+        change: use a changed copy of the site, one of `CHANGES`; `details["touched"]` then lists the elements clicked
+            or filled in, by their original names.
+        version: number of the changed copy; decoys, for example, are placed differently in each of five.
         ends: as `Task.ends`.
 
     Raises:
-        ValueError: there is no such change.
+        ValueError: the change doesn't exist.
     """
 
     site: ClassVar[str]
-    """Host and page: `form` is `http://form.test/form.html`."""
+    """Name of the site's host and page: `form` stands for `http://form.test/form.html`."""
     labels: ClassVar[Mapping[str, tuple[str, ...]]]
-    """What the page's elements may be called; the first is what they are called where nothing is varied."""
+    """Possible labels of the page's elements; the first is used if nothing is varied."""
     max_steps: int | None = 16
     restarts_in_page = True
 
@@ -64,16 +64,16 @@ class Scenario(Task):
         self.ends = ends
         self.change, self.version = change, version
         self.label: dict[str, str] = {}
-        """What the elements are called in this episode."""
+        """Labels of the page's elements in this episode."""
         self.wanted: dict[str, Any] = {}
-        """What the site must have in the end."""
+        """Final state of the site that solves the task."""
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """Set `wanted`; return the goal and what the site's script needs to know."""
+        """Set `wanted`; return the goal and the data for the site's script."""
         raise NotImplementedError
 
     async def setup(self, page: Any, rng: np.random.Generator) -> str:
-        """Open the site unless it is open, and start an episode in it."""
+        """Open the site if necessary, and start an episode in it."""
         if page.url.partition("#")[0] != self.start_url:
             await page.goto(self.start_url, wait_until="load")
         frame = {
@@ -93,7 +93,7 @@ class Scenario(Task):
         return goal
 
     async def score(self, page: Any, episode: EpisodeState) -> Score:
-        """Compare what the site has got with what was wanted; it takes one form, order or reservation an episode."""
+        """Compare the site's final state with `wanted`. A site accepts one submission per episode."""
         done = await page.evaluate("typeof state === 'undefined' ? null : state.done")
         right = done == self.wanted
         details = {"done": done}
@@ -102,37 +102,37 @@ class Scenario(Task):
         return Score(float(right), done=done is not None or episode.finished, details=details)
 
     def pick(self, rng: np.random.Generator, of: Sequence[str]) -> str:
-        """The first, or any if values are varied."""
+        """Return the first item or, if varied, any item."""
         return one(rng, of) if self.varied else of[0]
 
     def mixed(self, rng: np.random.Generator, of: Sequence[Any]) -> list[Any]:
-        """In this order, or in any if it is varied."""
+        """Return the items in the given order or, if varied, in any order."""
         return [of[index] for index in rng.permutation(len(of))] if self.varied else list(of)
 
 
 def one(rng: np.random.Generator, of: Sequence[str]) -> str:
-    """Draw one."""
+    """Draw one item."""
     return of[int(rng.integers(len(of)))]
 
 
 def some(rng: np.random.Generator, of: Sequence[str], number: int) -> list[str]:
-    """Draw several, each once, in any order."""
+    """Draw several different items, in any order."""
     return [of[index] for index in rng.permutation(len(of))[:number]]
 
 
 def find(obs: Observation, name: str, role: str = "") -> Element | None:
-    """Return the first element of a name, and of a role if one is given."""
+    """Return the first element with a name, and with a role if one is given; None if there is none."""
     return next((one for one in obs["elements"] if one["name"] == name and role in ("", one["role"])), None)
 
 
 def click(obs: Observation, role: str, name: str) -> Action | None:
-    """Click an element, if it is there."""
+    """Return a click on an element; None if the element is not on the page."""
     found = find(obs, name, role)
     return None if found is None else Click(id=found["id"], reason=f'The {role} "{name}" is next.')
 
 
 def click_in_row(obs: Observation, *cells: str) -> Action | None:
-    """Click the first button in the table row that has all of these cells, if the row is there."""
+    """Return a click on the first button of the table row that has all of these cells; None if there is none."""
     for row in re.split(r"^ *row\b.*$", obs["dom"], flags=re.MULTILINE):
         lines = {line.strip() for line in row.splitlines()}
         button = re.search(r"\[(\d+)\] button", row)
@@ -142,7 +142,7 @@ def click_in_row(obs: Observation, *cells: str) -> Action | None:
 
 
 def fill_in(obs: Observation, wanted: Mapping[str, str | bool], button: str) -> Action | None:
-    """Put what is wanted into the fields of these labels, from top to bottom, and press the button.
+    """Return the next action to fill in fields by label, from top to bottom, and then press the button.
 
     Returns:
         The next action; None if there are no such fields.

@@ -1,4 +1,4 @@
-"""Tasks in a shop: log in, then order something, change the account, or read what it says."""
+"""Tasks in a shop: log in, then order something, change the account, or read from the account."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DELIVERIES = ("Post", "Courier", "Pick up", "Locker")
 
 
 class _Shop(Scenario):
-    """What both need: to be logged in."""
+    """Base of the shop's tasks, which all require a login."""
 
     site = "shop"
     labels: ClassVar = {
@@ -40,7 +40,7 @@ class _Shop(Scenario):
     }
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`."""
+        """Draw the user and the order of shelves and products."""
         self.user, self.password = self.pick(rng, USERS), self.pick(rng, PASSWORDS)
         in_order = self.mixed(rng, [*SHELVES.items()])
         shelves = [{"name": name, "products": self.mixed(rng, products)} for name, products in in_order]
@@ -48,16 +48,16 @@ class _Shop(Scenario):
         return f"Log in as {self.user} with the password {self.password}", shown
 
     def _log_in(self, obs: Observation) -> Action | None:
-        """Log in, unless that is done."""
+        """Return the next action of the login; None if already logged in."""
         wanted = {self.label["user"]: self.user, self.label["password"]: self.password}
         return fill_in(obs, wanted, self.label["enter"]) or click(obs, "link", self.label["login"])
 
 
 class Order(_Shop):
-    """Log in, find a product, put it into the basket, choose the delivery, order."""
+    """A task to log in, find a product, put it into the basket, choose the delivery, and order."""
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`."""
+        """Draw the product and the delivery."""
         goal, shown = super().draw(rng)
         self.shelf = self.pick(rng, [*SHELVES])
         product, deliveries = self.pick(rng, SHELVES[self.shelf]), self.mixed(rng, DELIVERIES)
@@ -80,10 +80,10 @@ class Order(_Shop):
 
 
 class Phone(_Shop):
-    """Log in and change the phone number of the account."""
+    """A task to log in and change the phone number of the account."""
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`."""
+        """Draw the new phone number."""
         goal, shown = super().draw(rng)
         phone = f"07{rng.integers(10**4, 10**5)}" if self.varied else "0741852"
         self.wanted = {"phone": phone}
@@ -99,16 +99,16 @@ class Phone(_Shop):
 
 
 class Login(_Shop):
-    """Log in and read what only the account shows: the answer is judged."""
+    """A task to log in and answer with information that only the account shows."""
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """As `Scenario.draw`."""
+        """Draw the number of points of the account."""
         goal, shown = super().draw(rng)
         self.points = int(rng.integers(100, 1000))
         return f"{goal} and say how many points the account has.", {**shown, "deliveries": [], "points": self.points}
 
     async def score(self, page: Any, episode: EpisodeState) -> Score:
-        """Is the number, and no other, in the answer?"""
+        """Score whether the answer contains the number of points and no other number."""
         right = episode.finished and re.findall(r"\d+", episode.answer) == [str(self.points)]
         return Score(float(right), done=episode.finished, details={"done": episode.answer or None})
 

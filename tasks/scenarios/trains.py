@@ -1,4 +1,4 @@
-"""A railway's tickets: search for a day's trains, choose one by its departure, and say how to travel."""
+"""A railway's ticket site: search for a day's trains, choose one by its departure, and select travel options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEPARTURES = (
     "19:10",
 )  # fmt: skip
 CLASSES = {"1st class": "first class", "2nd class": "second class", "Business": "business class"}
-"""The classes on the page, and how a goal puts them; so are the seats."""
+"""Travel classes as on the page, with their wording in a goal."""
 SEATS = {
     "Window": "a window seat", "Aisle": "an aisle seat", "Table": "a seat at a table",
     "Quiet coach": "a seat in the quiet coach", "Family area": "a seat in the family area",
@@ -26,11 +26,11 @@ SEATS = {
     "Facing forward": "a seat that faces forward",
 }  # fmt: skip
 YEAR = 2027
-"""The timetable's, which the page says and a goal doesn't."""
+"""Year of the timetable, shown on the page but not mentioned in a goal."""
 
 
 class Ticket(Scenario):
-    """Book a train between two stations on a day; some episodes take a bicycle along."""
+    """A task to book a train between two stations on a given day, in some episodes with a bicycle."""
 
     site = "trains"
     labels: ClassVar = {
@@ -46,7 +46,7 @@ class Ticket(Scenario):
     }
 
     def draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-        """Draw the journey and the day's trains."""
+        """Draw the journey, the trains of the day, and the travel options."""
         start, end = some(rng, STATIONS, 2)
         day = date(YEAR, 1, 1) + timedelta(days=int(rng.integers(365)))
         trains: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""The providers that come with the package, by name; `make` makes one of them, or anybody's."""
+"""The built-in providers by name, and `make`, which creates one of them or one defined elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ PROVIDERS = {
     "stagehand": "selfsurf.browser_env.router.providers.stagehand:StagehandProvider",
     "webview": "selfsurf.browser_env.router.providers.webview:WebviewProvider",
 }
-"""Where each is. `PROVIDERS["mine"] = "module:Class"` adds another; so does naming its class."""
+"""Import paths of the built-in providers. `PROVIDERS["mine"] = "module:Class"` adds another, which can also be named by
+its class."""
 
 
 def make(
@@ -24,16 +25,16 @@ def make(
     decide: Decide | None = None,
     complete: Complete | None = None,
 ) -> Provider:
-    """Make a provider; nothing is started before its first call.
+    """Create a provider. Its browser is started by the first call.
 
     Args:
-        name: one of `PROVIDERS`, or `module:Class` or `file.py:Class` of a subclass of `Provider`.
-        options: arguments of its class.
-        decide: a policy, for providers that take one.
-        complete: a model, for providers that take one.
+        name: a key of `PROVIDERS`, or `module:Class` or `file.py:Class` of a subclass of `Provider`.
+        options: arguments of the class.
+        decide: a policy, passed to providers that accept one.
+        complete: a model, passed to providers that accept one.
 
     Raises:
-        ValueError: there is no such provider, or it doesn't take these options.
+        ValueError: the provider doesn't exist, or doesn't accept these options.
     """
     where = PROVIDERS.get(name, name)
     if ":" not in where:

@@ -1,4 +1,4 @@
-"""What the providers on this project's own environment share: each call is a step of it, or a look at its page."""
+"""Base of the providers built on this project's environment: each call is a step, or an observation of the page."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ from selfsurf.browser_env.text import visible
 T = TypeVar("T")
 
 _LATE = ("no answer within", "did not answer for")
-"""In the environment's own words for what is a timeout here."""
+"""Phrases by which the environment's error messages are recognized as timeouts."""
 
 _NO_PAGE = "The page could not be opened: the browser shows an error of its own. Navigate to another address."
-"""The outline where the browser shows its own page about a failed navigation."""
+"""Outline returned while the browser shows its own error page after a failed navigation."""
 
 
 class EnvironmentProvider(Provider):
-    """A provider on an environment.
+    """A provider based on an environment.
 
     Args:
-        env: one that has been reset, and that is not closed with the provider; None: one of its own.
-        decide: the policy that carries out words.
-        complete: the model that reads a page into a type.
+        env: an environment that has been reset; the provider doesn't close it. None to create one.
+        decide: policy that performs instructions in words.
+        complete: model that reads a page into a type.
     """
 
     def __init__(
         self, env: AsyncBrowserEnv | None = None, *, decide: Decide | None = None, complete: Complete | None = None
     ) -> None:
         self.last: StepResult | None = None
-        """What the last step returned: observation, reward, terminated, truncated, info."""
+        """Result of the last step: observation, reward, terminated, truncated, info."""
         self._env = env
         self._own = env is None
         self._ready = False
@@ -67,14 +67,14 @@ class EnvironmentProvider(Provider):
         self._complete = complete
 
     async def make(self) -> AsyncBrowserEnv:
-        """Return an environment of the provider's own, not reset yet."""
+        """Create the provider's own environment, without resetting it."""
         raise NotImplementedError
 
     async def _started(self) -> AsyncBrowserEnv:
-        """Return the environment, reset if it is one of the provider's own, once a call that was cancelled is over.
+        """Return the environment, ready for a call: created and reset if it is the provider's own, and idle.
 
         Raises:
-            ProviderError: it can't be started, or its page was lost with a call that was cancelled.
+            ProviderError: the environment can't be started, or its page was lost when a call was cancelled.
         """
         if self._env is None:
             try:
@@ -95,7 +95,7 @@ class EnvironmentProvider(Provider):
         return self._env
 
     async def _ended(self, env: AsyncBrowserEnv) -> bool:
-        """Wait until a call that was cancelled is over. Returns whether its page was lost."""
+        """Wait until a cancelled call is over; return whether its page was lost."""
 
         async def hurry() -> None:
             if env.core.session is not None:
@@ -107,12 +107,12 @@ class EnvironmentProvider(Provider):
         return work.cancelled() or (isinstance(error, ProviderError) and error.failure.type == "crashed")
 
     async def navigate(self, arguments: NavigateArguments) -> NavigateResult:
-        """As `Provider.navigate`, within what the environment's `Safety` allows."""
+        """Go to a URL, within the limits of the environment's `Safety`."""
         seen = await self._step(Navigate(url=arguments.url))
         return NavigateResult(url=seen["url"], title=seen["title"], status=page_status(seen["events"]))
 
     async def act(self, arguments: ActArguments) -> ActResult:
-        """As `Provider.act`: one step."""
+        """Perform one action as a step of the environment."""
         action: Any = arguments.action
         if action is None:
             action = await self._decided(arguments.instruction)
@@ -130,14 +130,14 @@ class EnvironmentProvider(Provider):
         )  # fmt: skip
 
     async def extract(self, arguments: ExtractArguments) -> ExtractResult:
-        """As `Provider.extract`: the model is given the outline."""
+        """Read data from the page's outline with the language model."""
         seen = await self._look()
         page = f"{visible(seen['title'])} ({seen['url']})\n{seen['dom']}"
         data = await read_into(self._complete, arguments.instruction, page, arguments.model)
         return ExtractResult(url=seen["url"], title=seen["title"], data=data)
 
     async def observe(self, arguments: ObserveArguments) -> ObserveResult:
-        """As `Provider.observe`."""
+        """Return the page's outline and elements, and for an instruction the policy's action."""
         seen = await self._look()
         if arguments.find.strip() and seen["dom"] != _NO_PAGE:
             env = await self._started()
@@ -154,7 +154,7 @@ class EnvironmentProvider(Provider):
         )  # fmt: skip
 
     async def screenshot(self, arguments: ScreenshotArguments) -> ScreenshotResult:
-        """As `Provider.screenshot`, with secrets painted over."""
+        """Take a screenshot of the viewport, with secrets painted over."""
         env = await self._started()
         view = await self._guarded(env.core.glance())
         if view.screenshot is None:
@@ -163,12 +163,12 @@ class EnvironmentProvider(Provider):
         return ScreenshotResult(url=url, title=title, png=encode_png(view.screenshot))
 
     async def url(self) -> str:
-        """As `Provider.url`."""
+        """Return the address of the active tab."""
         env = await self._started()
         return "" if env.core.session is None else str(env.core.session.active.page.url)
 
     async def evidence(self, *, failed: bool, nodes: Sequence[Any] = (), screenshot: bool = True) -> Evidence:
-        """As `Provider.evidence`; nodes are elements' ids."""
+        """Return evidence of the page; `nodes` are element IDs."""
         if self._env is None or self._env.core.session is None or not self._ready:
             return Evidence(cut=("There is no page.",))
         return await on_loop(self._evidence(self._env, failed=failed, nodes=nodes, screenshot=screenshot))
@@ -197,7 +197,7 @@ class EnvironmentProvider(Provider):
             return None
 
     async def restart(self, url: str) -> None:
-        """As `Provider.restart`. An environment that was handed in is reset by whoever resets it: its run has ended."""
+        """Restart the provider's own environment. A given environment is not restarted: its run has ended."""
         self._ready = False
         if not self._own:
             raise ProviderError("crashed", "The run ends with it.", retryable=False)
@@ -207,7 +207,7 @@ class EnvironmentProvider(Provider):
                 await self._calls.run(env.step(Navigate(url=url)))
 
     async def close(self) -> None:
-        """As `Provider.close`."""
+        """Cancel a call in progress, and close the provider's own environment."""
         self._calls.cancel()
         if self._own and self._env is not None:
             await self._env.close()
@@ -217,7 +217,7 @@ class EnvironmentProvider(Provider):
         """Take a step.
 
         Raises:
-            ProviderError: it could not be carried out.
+            ProviderError: the step could not be performed.
         """
         env = await self._started()
         return await self._calls.run(self._stepped(env, action))
@@ -256,7 +256,7 @@ class EnvironmentProvider(Provider):
             raise ProviderError("unknown", f"The policy gave no valid action: {error}") from error
 
     async def _guarded(self, work: Coroutine[Any, Any, T]) -> T:
-        """Look at the page on its own loop; what the environment says of it becomes a failure."""
+        """Await an observation of the page on the environments' loop, with its errors converted to `ProviderError`."""
 
         async def look() -> T:
             return await on_loop(work)
@@ -274,13 +274,13 @@ class EnvironmentProvider(Provider):
             raise ProviderError(self._kind_of(why), f"{why}.") from raised
 
     def _kind_of(self, why: str) -> ErrorType:
-        """Return what a failure of the environment is: a timeout only if the page is there for the same call again."""
+        """Return the type of an environment failure: `crashed`, or `timeout` if late and the page still exists."""
         there = self._env is not None and self._env.core.session is not None
         return "timeout" if there and any(text in why for text in _LATE) else "crashed"
 
 
 async def on_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Await work on the environments' own loop."""
+    """Await a coroutine on the environments' own event loop."""
     loop = runtime().loop
     if asyncio.get_running_loop() is loop:
         return await work

@@ -1,4 +1,4 @@
-"""A connection to one page's DevTools, for looking at a page that somebody else drives."""
+"""A connection to one page's DevTools, for inspecting a page that is driven by other code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 
 class PageConnection:
-    """Sends commands as Playwright's `CDPSession` does, and ignores events. Made by `PageConnection.open`."""
+    """A sender of commands like Playwright's `CDPSession`, without events. Created by `PageConnection.open`."""
 
     def __init__(self, socket: Any) -> None:
         self._socket = socket
@@ -23,8 +23,8 @@ class PageConnection:
         """Connect to a page.
 
         Args:
-            port: of a browser on this machine.
-            target: the page's target id.
+            port: DevTools port of a browser on this machine.
+            target: target ID of the page.
         """
         from websockets.asyncio.client import connect
 
@@ -52,12 +52,12 @@ class PageConnection:
         return dict(told["result"])
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Close the connection."""
         await self._socket.close()
         await self._reader
 
     async def _read(self) -> None:
-        with contextlib.suppress(Exception):  # it was closed, by either side
+        with contextlib.suppress(Exception):  # either side has closed the connection
             async for text in self._socket:
                 told = json.loads(text)
                 waiting = self._waiting.get(told.get("id", 0))

@@ -1,4 +1,4 @@
-"""The provider `playwright`: this project's environment, on a Chromium of its own."""
+"""The provider `playwright`: this project's environment, with its own Chromium."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from selfsurf.browser_env.router.providers.environment import EnvironmentProvide
 
 
 class PlaywrightProvider(EnvironmentProvider):
-    """An environment as a provider.
+    """A provider that runs an environment of this project.
 
     Args:
-        env: one that has been reset; by default one of the provider's own, made with `options`.
-        decide: the policy that carries out words.
-        complete: the model that reads a page into a type.
+        env: an environment that has been reset; by default a new one, created with `options`.
+        decide: policy that performs instructions in words.
+        complete: model that reads a page into a type.
         options: as for `AsyncBrowserEnv`: `safety=`, `session=` and so on.
     """
 
@@ -35,5 +35,5 @@ class PlaywrightProvider(EnvironmentProvider):
         self._options = options
 
     async def make(self) -> AsyncBrowserEnv:
-        """As `EnvironmentProvider.make`."""
+        """Create an environment with the given options, without screenshots by default."""
         return AsyncBrowserEnv(**{"screenshot": False, **self._options})

@@ -1,7 +1,7 @@
-"""The provider `stagehand`: the package of that name on a full Chromium, with a model of our own.
+"""The provider `stagehand`: the package of that name on a full Chromium, with a model chosen by the caller.
 
-Its extension sees and acts; what its prompts ask is answered by the callable `complete`, so nothing is sent to a
-service. Everything runs on the environments' loop.
+Stagehand's browser extension observes and acts. Its prompts are answered by the callable `complete`, so nothing is sent
+to a service. Everything runs on the environments' event loop.
 """
 
 from __future__ import annotations
@@ -61,23 +61,25 @@ NAVIGATION_TIMEOUT = 15_000
 """Milliseconds for a page to load."""
 
 CALL_TIMEOUT = 50_000
-"""Milliseconds for `act`, `extract` and `observe`, model included: less than an attempt's deadline by default."""
+"""Milliseconds for `act`, `extract` and `observe`, including the model: less than the default deadline of an attempt.
+"""
 
 ENDING = 1.0
-"""Seconds within which a browser has ended whose connection was closed by that."""
+"""Seconds for the browser process to end after its connection was closed."""
 
 
 class StagehandProvider(Provider):
-    """Stagehand as a provider.
+    """A provider based on Stagehand.
 
     Args:
-        complete: the model that answers its prompts; without one only typed actions, pages and pictures work.
-        safety: which hosts may be reached. Stagehand can't ask for confirmation or type secrets.
+        complete: model that answers Stagehand's prompts; without a model only typed actions, outlines and screenshots
+            work.
+        safety: hosts that may be reached. Stagehand can't ask for confirmation or type secrets.
         executable: path of a full Chromium (the headless shell can't load extensions); None to search for one.
         headless: run without a window.
 
     Raises:
-        ValueError: `safety` has rules that can't be kept here.
+        ValueError: `safety` contains rules that can't be enforced here.
     """
 
     name = "stagehand"
@@ -103,27 +105,27 @@ class StagehandProvider(Provider):
         self._watched = ""
         self._paths: dict[int, str] = {}
         self._process: psutil.Process | None = None
-        """The browser, which would outlive us."""
+        """Browser process, which would outlive this process unless it is killed."""
         self._calls = WholeCalls()
         self._asking: asyncio.Future[Any] | None = None
-        """Our model's answer that is waited for."""
+        """Pending answer of the model; None if there is none."""
         self._unanswered: ProviderError | None = None
-        """Why our model did not answer in the call under way."""
+        """Reason why the model did not answer in the current call."""
 
     async def navigate(self, arguments: NavigateArguments) -> NavigateResult:
-        """As `Provider.navigate`."""
+        """Go to a URL and wait until the page has loaded."""
         return await self._run(self._navigate(arguments.url))
 
     async def act(self, arguments: ActArguments) -> ActResult:
-        """As `Provider.act`; ids are those of the last `observe`."""
+        """Perform one action; element IDs are those of the last `observe`."""
         return await self._run(self._act(arguments))
 
     async def extract(self, arguments: ExtractArguments) -> ExtractResult:
-        """As `Provider.extract`."""
+        """Read data from the page with Stagehand's `extract`."""
         return await self._run(self._extract(arguments))
 
     async def observe(self, arguments: ObserveArguments) -> ObserveResult:
-        """As `Provider.observe`."""
+        """Return the page's outline, and for an instruction Stagehand's suggested actions."""
         seen: ObserveResult = await self._run(self._observe(arguments.instruction))
         if not arguments.find.strip():
             return seen
@@ -131,31 +133,31 @@ class StagehandProvider(Provider):
         return seen.model_copy(update={"outline": as_outline(found, arguments.find)})
 
     async def screenshot(self, arguments: ScreenshotArguments) -> ScreenshotResult:
-        """As `Provider.screenshot`."""
+        """Take a screenshot of the viewport."""
         return await self._run(self._screenshot())
 
     async def url(self) -> str:
-        """As `Provider.url`."""
+        """Return the address of the active page."""
         return await self._run(self._address())
 
     async def evidence(self, *, failed: bool, nodes: Sequence[Any] = (), screenshot: bool = True) -> Evidence:
-        """As `Provider.evidence`; nodes are elements' ids."""
+        """Return evidence of the page; `nodes` are element IDs."""
         if self._stagehand is None:
             return Evidence(cut=("There is no page.",))
         return await on_loop(self._evidence(failed=failed, nodes=nodes, screenshot=screenshot))
 
     async def restart(self, url: str) -> None:
-        """As `Provider.restart`."""
+        """Start a new browser, and navigate to the URL if there is one."""
         await self.close()
         await self._run(self._navigate(url) if url else self._page())
 
     async def close(self) -> None:
-        """As `Provider.close`."""
+        """Cancel a call in progress, and end the browser."""
         self._calls.cancel()
         await on_loop(self._close())
 
     async def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Do work on the loop, once a call that was cancelled is over; what Stagehand raises becomes a failure."""
+        """Run a coroutine on the loop after any cancelled call is over; convert Stagehand's errors to failures."""
         try:
             await self._calls.ended(lambda: on_loop(self._hurry()))
         except BaseException:
@@ -177,12 +179,12 @@ class StagehandProvider(Provider):
             raise ProviderError("unknown", f"{text}.") from error
 
     async def _hurry(self) -> None:
-        """Have a call that nobody wants any more wait for our model no longer."""
+        """Stop waiting for the model in a cancelled call."""
         if self._asking is not None:
             self._asking.cancel()
 
     async def _is_gone(self, text: str) -> bool:
-        """Has the browser ended? Where the connection was closed, it may be about to."""
+        """Whether the browser has ended. If its connection was closed, wait briefly for its end."""
         end = time.monotonic() + (ENDING if "closed" in text else 0.0)
         while self._process is not None and _lives(self._process):
             if time.monotonic() >= end:
@@ -205,7 +207,7 @@ class StagehandProvider(Provider):
         self._port, options = _free_port(), {}
         self._guard = AccessGuard(self._safety, None, {}, guarded=True)
         proxy = (await self._guard.proxied({})).get("proxy")
-        if proxy:  # the extension itself speaks to the browser's own port
+        if proxy:  # the extension connects to the browser's own port
             bypass = ";".join([*proxy["bypass"].split(","), f"127.0.0.1:{self._port}"])
             options = {"proxy_server": proxy["server"], "proxy_bypass": bypass}
         try:
@@ -270,7 +272,7 @@ class StagehandProvider(Provider):
             if not result.data.success:
                 raise ProviderError("not_found", f"{result.data.message}.")
             done = result.data.action_description or result.data.message
-        page = await self._page()  # it may have opened another one
+        page = await self._page()  # the action may have opened another page
         return ActResult(url=await page.url(), title=await page.title(), done=done)
 
     async def _extract(self, arguments: ExtractArguments) -> ExtractResult:
@@ -299,10 +301,11 @@ class StagehandProvider(Provider):
             raise ProviderError("invalid_arguments", f"Words can't be understood here: there is no model.{MODEL}")
 
     async def _generate(self, params: Any) -> Any:
-        """Answer one of Stagehand's prompts by our model."""
+        """Answer one of Stagehand's prompts with the provider's model."""
         from stagehand import LLMMessageGenerateResult, LLMStructuredGenerateResult
 
-        if self._complete is None:  # it has one even where no words come: else it refuses typed clicks as well
+        # registered in any case, because Stagehand refuses even typed clicks without a model
+        if self._complete is None:
             raise ValueError("Stagehand was given no model")
         given = params.model_dump(mode="json", by_alias=True)
         messages = [{"role": "system", "text": given["system_prompt"]}] if given.get("system_prompt") else []
@@ -324,7 +327,7 @@ class StagehandProvider(Provider):
         )
 
     async def _asked(self, messages: Sequence[Any], schema: Any) -> str:
-        """Ask our model, and keep what it raises: Stagehand says of it that nothing was found."""
+        """Ask the model and keep its error, which Stagehand would report only as an element not found."""
         assert self._complete is not None
         self._asking = asking = asyncio.ensure_future(asked(self._complete, messages, schema))
         try:
@@ -348,7 +351,7 @@ class StagehandProvider(Provider):
         return await collect(sight, url=await page.url(), failed=failed, screenshot=screenshot)
 
     async def _connection(self, target: str) -> PageConnection:
-        """Return a connection of our own to a page: Stagehand's has no commands for evidence."""
+        """Return a separate connection to a page, because Stagehand's lacks the commands for evidence."""
         if self._watched != target or self._watcher is None:
             if self._watcher is not None:
                 await self._watcher.close()
@@ -365,7 +368,7 @@ class StagehandProvider(Provider):
         if guard is not None:
             ways.append(guard.close)
         for way in ways:
-            with contextlib.suppress(Exception):  # it is gone already
+            with contextlib.suppress(Exception):  # the resource is already gone
                 async with asyncio.timeout(5):
                     await way()
         process, self._process = self._process or (_process_of(self._port) if self._port else None), None
@@ -374,7 +377,7 @@ class StagehandProvider(Provider):
 
 
 def _process_of(port: int) -> psutil.Process | None:
-    """Return the browser process that listens on a port."""
+    """Return the browser process that listens on a port; None if there is none."""
     switch = f"--remote-debugging-port={port}"
     for process in psutil.Process().children():
         with contextlib.suppress(psutil.Error):
@@ -390,7 +393,7 @@ def _lives(process: psutil.Process) -> bool:
 
 
 _running: set[psutil.Process] = set()
-"""Browsers that are ended with this process."""
+"""Browser processes to kill when this process exits."""
 
 
 def _end(process: psutil.Process) -> None:
@@ -406,7 +409,7 @@ def _end_all() -> None:
 
 
 def short(error: BaseException) -> str:
-    """Return what an error says in one line; some of Stagehand's are lists over many."""
+    """Return an error's message in one line, because some of Stagehand's span many lines."""
     return one_line(str(error))[:300]
 
 

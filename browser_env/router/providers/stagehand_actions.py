@@ -1,4 +1,4 @@
-"""Our actions as Stagehand's, and Stagehand's as ours. Its elements are named by frame and node, such as `0-16`."""
+"""Conversion between our actions and Stagehand's, whose elements are named by frame and node, such as `0-16`."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
     from stagehand import Page, Stagehand
 
 ELEMENT = re.compile(r"(?m)^(?P<indent>\s*)\[(\d+-\d+)\]")
-"""An element's name at the beginning of a line of the outline."""
+"""Pattern of an element's name at the beginning of a line of the outline."""
 
 NODES_OF_A_FRAME = 10**9
-"""More than a frame has: what is counted from here on is of the next frame."""
+"""Size of the number range of each frame, larger than any frame's number of nodes."""
 
 
 def element_id(name: str) -> int:
-    """Return a number for Stagehand's name of an element; in the main frame it is the backend node id."""
+    """Return a number for Stagehand's name of an element; in the main frame it is the backend node ID."""
     frame, node = name.split("-")
     return int(frame) * NODES_OF_A_FRAME + int(node)
 
 
 def outlined(tree: str) -> str:
-    """Return Stagehand's tree with numbers for names."""
+    """Return Stagehand's tree with numbers instead of names."""
     return ELEMENT.sub(lambda match: f"{match['indent']}[{element_id(match[2])}]", tree)
 
 
 async def carry_out(
     stagehand: Stagehand, page: Page, action: BaseAction, paths: Mapping[int, str], milliseconds: int
 ) -> str:
-    """Carry out a typed action, without a model.
+    """Perform a typed action, without a model.
 
     Args:
-        stagehand: by which.
-        page: where.
-        action: what.
-        paths: XPaths by the ids that the last observation gave.
-        milliseconds: for it.
+        stagehand: client that performs the action.
+        page: page to act on.
+        action: the action.
+        paths: XPaths by the IDs of the last observation.
+        milliseconds: timeout of the action.
 
     Returns:
-        What was done.
+        The action as JSON.
 
     Raises:
-        ProviderError: Stagehand has no such action, or it did not succeed.
+        ProviderError: Stagehand doesn't support the action, or the action did not succeed.
     """
     id = getattr(action, "id", None)
     if id is not None and (found := _at_element(action)) is not None:
@@ -120,11 +120,11 @@ _OURS: Mapping[str, tuple[type[BaseAction], str]] = {
     "click": (Click, ""), "doubleClick": (Click, ""), "hover": (Hover, ""), "fill": (Fill, "text"),
     "type": (Type, "text"), "press": (Press, "key"), "selectOptionFromDropdown": (Select, "options"),
 }  # fmt: skip
-"""Stagehand's methods: our action, and its field for the argument."""
+"""Our action by Stagehand's method, with the field that takes the method's argument."""
 
 
 def suggested(actions: Iterable[Any], paths: Mapping[int, str]) -> tuple[BaseAction, ...]:
-    """Return those of Stagehand's suggestions that we have an action for, as such."""
+    """Convert Stagehand's suggestions to our actions. Suggestions without a counterpart are left out."""
     ids = {path: id for id, path in paths.items()}
     found = []
     for action in actions:

@@ -1,4 +1,4 @@
-"""The provider `webview`: the page of any embedded browser that speaks Chromium's DevTools protocol."""
+"""The provider `webview`: the page of any embedded browser that supports Chromium's DevTools protocol."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from selfsurf.browser_env.session.webview import view_size
 
 
 class WebviewProvider(EnvironmentProvider):
-    """An application's embedded page as a provider. It is taken over as it is, and left as it is then.
+    """A provider on an application's embedded page, which is used in its current state and left open afterwards.
 
     Args:
-        address: where the application's DevTools answer, such as `http://127.0.0.1:9222`
+        address: DevTools address of the application, such as `http://127.0.0.1:9222`
             (QtWebEngine: `QTWEBENGINE_REMOTE_DEBUGGING=127.0.0.1:9222`).
-        decide: the policy that carries out words.
-        complete: the model that reads a page into a type.
+        decide: policy that performs instructions in words.
+        complete: model that reads a page into a type.
         options: as for `AsyncBrowserEnv`.
 
     Raises:
@@ -38,6 +38,6 @@ class WebviewProvider(EnvironmentProvider):
         self._options = options
 
     async def make(self) -> AsyncBrowserEnv:
-        """As `EnvironmentProvider.make`."""
+        """Create an environment that is connected to the embedded page and has its viewport size."""
         viewport = await on_loop(view_size(str(self._session.webview)))
         return AsyncBrowserEnv(session=self._session, viewport=viewport, **{"screenshot": False, **self._options})

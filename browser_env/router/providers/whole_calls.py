@@ -1,4 +1,4 @@
-"""Calls to a browser that go on to their end when their caller is cancelled: what ends in the middle costs the page."""
+"""Browser calls that run to completion even if the caller is cancelled, because interrupted calls cost the page."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ HURRY = 0.2
 
 
 class WholeCalls:
-    """The calls of one provider, one after the other."""
+    """A runner of one provider's calls, one at a time and without interruption."""
 
     def __init__(self) -> None:
         self._under_way: asyncio.Future[Any] | None = None
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do the work. If the caller is cancelled, it goes on, and the next call waits for it (`ended`)."""
+        """Await a coroutine. If the caller is cancelled, the coroutine continues and the next call waits for it."""
         self._under_way = asyncio.ensure_future(work)
         self._under_way.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         try:
@@ -36,7 +36,7 @@ class WholeCalls:
         """Wait until a call whose caller was cancelled is over, and return it; None if there is none.
 
         Args:
-            hurry: called again and again until then, to end it sooner.
+            hurry: called repeatedly meanwhile, to end the call sooner.
         """
         if (work := self._under_way) is None:
             return None
@@ -47,6 +47,6 @@ class WholeCalls:
         return work
 
     def cancel(self) -> None:
-        """End a call whose caller was cancelled, in the middle."""
+        """Interrupt a call whose caller was cancelled."""
         if self._under_way is not None:
             self._under_way.cancel()

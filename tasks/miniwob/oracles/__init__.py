@@ -1,7 +1,7 @@
-"""Experts for MiniWoB++ tasks: from an observation to the best next action, with a one-sentence reason.
+"""Oracles of the MiniWoB++ tasks: each maps an observation to the best next action, with a one-sentence reason.
 
-An oracle uses the agent's observation and what was observed earlier in the episode: no page, no hidden state. It
-answers in every state, including those that another agent's mistakes lead to.
+An oracle uses the agent's observation and its notes from earlier in the episode, but neither the page nor hidden state.
+It returns an action in every state, including states caused by another agent's mistakes.
 """
 
 from importlib import import_module
@@ -11,5 +11,5 @@ from selfsurf.tasks.miniwob.oracles.base import ORACLES, Notes
 
 __all__ = ["ORACLES", "Notes"]
 
-for _module in iter_modules(__path__):  # each registers its oracles
+for _module in iter_modules(__path__):  # each module registers its oracles
     import_module(f"{__name__}.{_module.name}")

@@ -1,4 +1,4 @@
-"""Numbers: comparing, calculating, guessing."""
+"""Oracles of tasks with numbers: comparing, calculating, guessing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from selfsurf.tasks.miniwob.oracles.sliders import middle
 
 @oracle("ascending-numbers")
 def ascending_numbers(obs: Observation, notes: Notes) -> Action | None:
-    """Click the numbers in order from 1; the first click covers them, so their places must be remembered."""
+    """Click the numbers in order from 1. The first click covers them, so their positions are kept in the notes."""
     where: dict[int, tuple[float, float]] = notes.setdefault("numbers", {})
     shown = elements(obs, "generic")
     where.update({int(e["name"]): middle(e) for e in shown if e["name"].isdigit()})
@@ -44,7 +44,7 @@ def find_greatest(obs: Observation) -> Action | None:
 
 @oracle("generate-number")
 def generate_number(obs: Observation) -> Action | None:
-    """Generate until the number fits, then submit."""
+    """Generate numbers until one fits, then submit."""
     condition = obs["goal"].removeprefix("Generate ").removesuffix(", then press submit.")
     shown = re.search(r"^\d+$", obs["page_text"], re.MULTILINE)
     if shown is None:
@@ -64,7 +64,7 @@ def _fits(number: int, condition: str) -> bool:
 
 @oracle("guess-number")
 def guess_number(obs: Observation, notes: Notes) -> Action | None:
-    """Bisect 0 to 9 by the answers so far."""
+    """Find the number from 0 to 9 by bisection, based on the answers so far."""
     low, high = notes.get("low", 0), notes.get("high", 9)
     if answer := re.search(r"is (lower|higher) than (-?\d+)", obs["page_text"]):
         bound = int(answer.group(2))
@@ -77,7 +77,7 @@ def guess_number(obs: Observation, notes: Notes) -> Action | None:
 
 @oracle("odd-or-even")
 def odd_or_even(obs: Observation) -> Action | None:
-    """Mark each number by the button of its row, then submit."""
+    """Mark each number with the button Odd or Even of its row, then submit."""
     odd, even = elements(obs, "button", "Odd"), elements(obs, "button", "Even")
     numbers = re.findall(r"^-?\d+$", obs["page_text"], re.MULTILINE)
     for number, left, right in zip(numbers, odd, even, strict=False):
@@ -89,7 +89,7 @@ def odd_or_even(obs: Observation) -> Action | None:
 
 @oracle("simple-algebra")
 def simple_algebra(obs: Observation) -> Action | None:
-    """Solve for x, fill it in, submit."""
+    """Solve the equation for x, fill in the result, then submit."""
     match = re.search(r"^(x|\d+) ([+-]) (x|\d+) = (-?\d+)", obs["page_text"], re.MULTILINE)
     if match is None:
         return None
@@ -105,7 +105,7 @@ def simple_algebra(obs: Observation) -> Action | None:
 
 @oracle("simple-arithmetic")
 def simple_arithmetic(obs: Observation) -> Action | None:
-    """Calculate, fill in the result, submit."""
+    """Calculate, fill in the result, then submit."""
     match = re.search(r"^(\d+) ([+x-]) (\d+) =", obs["page_text"], re.MULTILINE)
     if match is None:
         return None
@@ -116,7 +116,7 @@ def simple_arithmetic(obs: Observation) -> Action | None:
 
 @oracle("visual-addition")
 def visual_addition(obs: Observation) -> Action | None:
-    """Add up the numbers of blocks, fill in the sum, submit."""
+    """Add up the numbers of blocks, fill in the sum, then submit."""
     counts = [int(number or 1) for number in re.findall(r"(?:(\d+) )?#[0-9a-f]{6} box", obs["dom"])]
     if not counts:
         return None

@@ -1,4 +1,4 @@
-"""Shared by the oracles: the registry, and functions to search an observation."""
+"""Registry of the oracles, and functions to search an observation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from selfsurf.browser_env import Action, Click, Element, Fill, Observation
 from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
 
 Notes: TypeAlias = dict[str, Any]
-"""What an oracle has read in this episode, by a name of its choice. Only facts (the number on a card that is covered
-again), never the progress of a plan: an agent may have acted in between."""
+"""Facts that an oracle has read in this episode, by name, such as the number on a card that is covered again. Never the
+progress of a plan, because another agent may have acted in between."""
 
 Oracle: TypeAlias = Callable[[Observation, Notes], Action | None]
 
@@ -22,7 +22,7 @@ ORACLES: dict[str, Oracle] = {}
 
 
 def oracle(*names: str) -> Callable[[Callable[..., Action | None]], Callable[..., Action | None]]:
-    """Register a function of the observation, or of the observation and the episode's notes, for these tasks."""
+    """Register a function as the oracle of these tasks. It takes the observation, and optionally the notes."""
 
     def register(function: Callable[..., Action | None]) -> Callable[..., Action | None]:
         noting = len(inspect.signature(function).parameters) > 1
@@ -33,9 +33,9 @@ def oracle(*names: str) -> Callable[[Callable[..., Action | None]], Callable[...
 
 
 def elements(obs: Observation, role: str = "", name: str | None = None) -> list[Element]:
-    """Return the elements with a role and name, in the page's order (which their ids follow).
+    """Return the elements with a role and name in page order, which is the order of their IDs.
 
-    A name matches exactly or, if none does, regardless of case.
+    A name matches exactly or, if no name does, regardless of case.
     """
     found = sorted((e for e in obs["elements"] if role in ("", e["role"])), key=lambda e: e["id"])
     if name is None:
@@ -44,7 +44,7 @@ def elements(obs: Observation, role: str = "", name: str | None = None) -> list[
 
 
 def same(a: str, b: str) -> bool:
-    """Are two labels the same, apart from case and blanks?"""
+    """Whether two labels are equal, apart from case and spaces."""
     return " ".join(a.split()).casefold() == " ".join(b.split()).casefold()
 
 
@@ -54,58 +54,58 @@ def outline(obs: Observation) -> list[OutlineLine]:
 
 
 def line_near(obs: Observation, element: Element, offset: int) -> str:
-    """Return the outline's line at an offset from an element's own; empty if there is none."""
+    """Return the outline's line at an offset from an element's line; empty if there is none."""
     lines = parse_outline(obs["dom"])
     own = next((i for i, line in enumerate(lines) if line.id == element["id"]), None)
     return str(lines[own + offset]).strip() if own is not None and 0 <= own + offset < len(lines) else ""
 
 
 def text_lines(obs: Observation, pattern: str) -> list[re.Match[str]]:
-    """Return the matches of a pattern with whole lines of text."""
+    """Return a pattern's matches with whole lines of text in the outline."""
     texts = (line.text for line in parse_outline(obs["dom"]) if line.id is None)
     return [match for text in texts if (match := re.fullmatch(pattern, text))]
 
 
 def last_done(obs: Observation) -> dict[str, Any]:
-    """Return the last action as a dict; an empty one if it failed."""
+    """Return the last action as a dict; empty if the action failed."""
     return json.loads(obs["last_action"]) if obs["last_action"] and not obs["last_error"] else {}
 
 
 def quoted(goal: str) -> list[str]:
-    """Return the texts in double quotes."""
+    """Return the texts in double quotes in a goal."""
     return re.findall(r'"(.*?)"', goal)
 
 
 def said(obs: Observation, pattern: str, otherwise: str = "") -> str:
-    """Return what the pattern's first group matches in the goal."""
+    """Return the match of a pattern's first group in the goal; `otherwise` if there is none."""
     match = re.search(pattern, obs["goal"])
     return match.group(1) if match else otherwise
 
 
 def was_clicked(obs: Observation, element: Element) -> bool:
-    """Was the last action a click on the element?"""
+    """Whether the last action was a click on the element."""
     return obs["last_action"] == Click(id=element["id"]).to_json()
 
 
 def click(found: list[Element], reason: str) -> Action | None:
-    """Click the first of the elements; None if there is none."""
+    """Return a click on the first of the elements; None if there is none."""
     return Click(id=found[0]["id"], reason=reason) if found else None
 
 
 def submit(obs: Observation, reason: str) -> Action | None:
-    """Press Submit."""
+    """Return a click on the button Submit."""
     return click(elements(obs, "button", "Submit"), reason)
 
 
 def fill_then_submit(obs: Observation, field: list[Element], text: str, why: str) -> Action | None:
-    """Fill one field with a text unless it has it, then press Submit."""
+    """Fill a text into a field unless it is already there, then press Submit."""
     if field and field[0]["value"] != text:
         return Fill(id=field[0]["id"], text=text, reason=why)
     return submit(obs, f'The field holds "{text}" as it should, so Submit comes next.')
 
 
 def fill_then_press(obs: Observation, texts: list[str], button: str, role: str = "button") -> Action | None:
-    """Fill the text fields in order, each unless it has its text, then press the button."""
+    """Fill texts into the text fields in order, unless they are already there, then press the button."""
     for field, text in zip(elements(obs, "textbox"), texts, strict=False):
         shown = "•" * len(text) if field["value"].startswith("•") else text
         if field["value"] != shown:

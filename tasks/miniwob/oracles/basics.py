@@ -1,4 +1,4 @@
-"""Buttons, links, tabs, boxes, lists and simple forms."""
+"""Oracles of tasks with buttons, links, tabs, checkboxes, lists and simple forms."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def click_link(obs: Observation) -> Action | None:
 
 @oracle("click-dialog")
 def click_dialog(obs: Observation) -> Action | None:
-    """Close the dialog by its x."""
+    """Close the dialog with its x."""
     return click(elements(obs, "button", "Close"), "The x of a dialog is its Close button.")
 
 
 @oracle("click-dialog-2")
 def click_dialog_2(obs: Observation) -> Action | None:
-    """Press the quoted button of the dialog; its x is called Close."""
+    """Press the quoted button of the dialog, whose x is named Close."""
     name = quoted(obs["goal"])[0]
     name = "Close" if name == "x" else name
     return click(elements(obs, "button", name), f'The goal asks for "{name}" in the dialog.')
@@ -49,7 +49,7 @@ def click_tab(obs: Observation) -> Action | None:
 
 @oracle("click-tab-2", "click-tab-2-easy", "click-tab-2-medium", "click-tab-2-hard")
 def click_tab_2(obs: Observation) -> Action | None:
-    """Look for the link on the open tab, or else open the next tab, after the last one the first."""
+    """Click the link if it is on the open tab; otherwise open the next tab, in a cycle."""
     name = quoted(obs["goal"])[0]
     target = [e for e in elements(obs, "generic") if e["name"] == name and "covered" not in e["states"]]
     if target:
@@ -127,7 +127,7 @@ def choose_list(obs: Observation) -> Action | None:
 
 @oracle("click-widget")
 def click_widget(obs: Observation) -> Action | None:
-    """Click any widget of the kind."""
+    """Click any widget of the quoted kind."""
     kind = quoted(obs["goal"])[0]
     if kind in ("text", "textarea"):
         tag = "input" if kind == "text" else "textarea"
@@ -139,7 +139,7 @@ def click_widget(obs: Observation) -> Action | None:
 
 @oracle("click-button-sequence")
 def click_button_sequence(obs: Observation) -> Action | None:
-    """Click ONE, then TWO; the focus shows which was clicked last."""
+    """Click ONE, then TWO. The focus shows which button was clicked last."""
     one = elements(obs, "button", "ONE")
     if one and "focused" in one[0]["states"]:
         return click(elements(obs, "button", "TWO"), "ONE is clicked, so TWO comes next.")

@@ -1,4 +1,4 @@
-"""Booking flights, entering events into a calendar."""
+"""Oracles of tasks that book flights or enter events into a calendar."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from selfsurf.tasks.miniwob.oracles.dragging import drag_onto
 
 @oracle("book-flight", "book-flight-nodelay")
 def book_flight(obs: Observation) -> Action | None:
-    """Choose both airports from their suggestions and the day from the calendar, search, book the best flight."""
+    """Choose both airports from the suggestions and the day from the calendar, search, and book the best flight."""
     goal = re.fullmatch(r"Book the (\w+) one-way flight from: (.+) to: (.+) on (.+)\.", obs["goal"])
     if goal is None:
         return None
@@ -34,7 +34,7 @@ def book_flight(obs: Observation) -> Action | None:
 
 
 def _is_airport(shown: str, airport: str) -> bool:
-    """Does this suggestion name an airport of the given city, or with the given code?"""
+    """Whether a suggestion names an airport of the given city, or with the given code."""
     return shown.startswith(f"{airport} (") or shown.endswith(f"({airport})")
 
 
@@ -50,12 +50,12 @@ def _choose_airport(obs: Observation, field: Element, airport: str) -> Action:
 
 
 HALF_HOURS = {"mins": 1 / 30, "hour": 2, "hours": 2}
-"""Half hours per unit of time."""
+"""Number of half hours per unit of time."""
 
 
 @oracle("daily-calendar")
 def daily_calendar(obs: Observation) -> Action | None:
-    """Drag over enough free half hours for the event, name it, create it."""
+    """Drag over enough free half hours for the event, enter its name, and create it."""
     goal = re.fullmatch(r'Create a ([\d.]+) (\w+) event named ".+", between (\w+) and (\w+)\.', obs["goal"])
     if goal is None:
         return None
@@ -79,7 +79,7 @@ def daily_calendar(obs: Observation) -> Action | None:
 
 
 def _describe(obs: Observation, field: Element, length: int, first: int, end: int) -> Action | None:
-    """Fill in the form of a new event, if that is in the right place."""
+    """Fill in the form of a new event, or cancel the form if the event has the wrong time or length."""
     name = quoted(obs["goal"])[0]
     found = re.findall(r"\b(\d+(?::30)?[ap]m) to (\d+(?::30)?[ap]m)\b", obs["page_text"])[0]
     times = [half_hour(time) for time in found]
@@ -94,12 +94,12 @@ def _describe(obs: Observation, field: Element, length: int, first: int, end: in
 
 
 def half_hour(time: str) -> int:
-    """Return the number of the half hour, from 0 at midnight, that begins at a time such as 4PM or 4:30pm."""
+    """Return the index of the half hour that begins at a time such as 4PM or 4:30pm, counted from 0 at midnight."""
     hour, half, noon = re.fullmatch(r"(\d+)(:30)?([ap])m", time.casefold()).groups()  # type: ignore[union-attr]
     return (int(hour) % 12 + 12 * (noon == "p")) * 2 + bool(half)
 
 
 def clock(number: int) -> str:
-    """Return the time at which a half hour begins, e.g. 4:30pm."""
+    """Return the time at which a half hour begins, such as 4:30pm."""
     hour = number // 2
     return f"{(hour - 1) % 12 + 1}{':30' * (number % 2)}{'ap'[hour // 12 % 2]}m"

@@ -1,4 +1,4 @@
-"""Buying: tickets, meals, stock."""
+"""Oracles of tasks that buy tickets, meals or stock."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from selfsurf.browser_env import Action, Click, Element, Observation, Wait
 from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, last_done, oracle, outline, text_lines
 
 MOVE = 1.5
-"""Dollars by which a stock's price changes at most, ten times a second."""
+"""Largest change of a stock's price in dollars; the price changes ten times a second."""
 SOON = 25.0
-"""Milliseconds until the next look at a stock's price when it may be the moment to buy."""
+"""Milliseconds until the stock's price is checked again when it is about to become acceptable."""
 
 
 class Offer(NamedTuple):
-    """A ticket or flight: the button that buys it."""
+    """A ticket or flight, with the button that buys it."""
 
     button: Element
     price: int
@@ -23,12 +23,12 @@ class Offer(NamedTuple):
 
     @property
     def about(self) -> str:
-        """Price and duration."""
+        """Price and duration of the offer, as text."""
         return f"${self.price}, {self.minutes // 60}h {self.minutes % 60}m"
 
 
 def offers(obs: Observation) -> list[Offer]:
-    """Return the offers that the page lists: each has its duration above its button."""
+    """Return the offers listed on the page, each with its duration above its button."""
     durations = [match.groups() for match in text_lines(obs, r"(\d+)h (\d+)m")]
     buttons = [e for e in elements(obs, "button") if e["name"].startswith("Book ")]
     return [
@@ -38,7 +38,7 @@ def offers(obs: Observation) -> list[Offer]:
 
 
 def best(obs: Observation, wish: str) -> Action | None:
-    """Buy the cheapest, most expensive, shortest or longest of the offers."""
+    """Buy the cheapest, most expensive, shortest or longest offer."""
     listed = offers(obs)
     if not listed:
         return None
@@ -51,13 +51,13 @@ def best(obs: Observation, wish: str) -> Action | None:
 
 @oracle("buy-ticket")
 def buy_ticket(obs: Observation) -> Action | None:
-    """Buy the ticket that is best by the goal's criterion."""
+    """Buy the ticket that best meets the goal's criterion."""
     match = re.search(r"cheapest|most expensive|shortest|longest", obs["goal"])
     return best(obs, match[0]) if match else None
 
 
 class Dish(NamedTuple):
-    """A dish on the menu: what it is (vegan and the like), how many are ordered, the buttons for one less or more."""
+    """A dish on the menu: its kinds (such as vegan), the number ordered, and the buttons for one less or more."""
 
     name: str
     kinds: list[str]
@@ -67,7 +67,7 @@ class Dish(NamedTuple):
 
 
 def menu(obs: Observation) -> list[Dish]:
-    """Return the dishes: a name, pictures of its kinds, then minus, the number if there is one, and plus."""
+    """Read the menu. Each dish has a name, images of its kinds, a minus, its number unless 0, and a plus."""
     found = []
     name, kinds, ordered, less = "", list[str](), 0, 0
     for line in outline(obs):
@@ -86,7 +86,7 @@ def menu(obs: Observation) -> list[Dish]:
 
 @oracle("order-food")
 def order_food(obs: Observation) -> Action | None:
-    """Order one of each dish named, or as many of a kind as the goal says: all of them of the first dish that fits."""
+    """Order one of each dish named, or the given number of a kind, all from the first dish that fits."""
     dishes = menu(obs)
     if amount := re.fullmatch(r"Order (\d+) items that are (.+)", obs["goal"]):
         fitting = [dish for dish in dishes if amount[2] in dish.kinds]
@@ -115,7 +115,7 @@ def order_food(obs: Observation) -> Action | None:
 
 @oracle("stock-market")
 def stock_market(obs: Observation, notes: Notes) -> Action | None:
-    """Buy when the price is low enough to stay low until the click, or has just changed to an acceptable one."""
+    """Buy when the price is low enough to remain acceptable until the click, or has just become acceptable."""
     limit = float(re.findall(r"\$([\d.]+)\.", obs["goal"])[0])
     shown = re.search(r"Stock price: \$(\d+\.\d\d)", obs["page_text"])
     if not shown:

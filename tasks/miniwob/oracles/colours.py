@@ -1,4 +1,4 @@
-"""Colours, which an empty box has among its states: by name, or as `#rrggbb`."""
+"""Oracles of tasks with colors, which are states of empty boxes: a name, or `#rrggbb`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHANNELS = ("red", "green", "blue")
 
 @oracle("click-color")
 def click_color(obs: Observation) -> Action | None:
-    """Click the box of the colour that the goal names, or shows by a small box of its own."""
+    """Click the box of the color that the goal names, or shows as a small box."""
     named = said(obs, r"^Click on the (\w+) colored box")
     color = OTHER_NAMES.get(named, named)
     boxes = [box for box in elements(obs, "generic", "color") if color in box["states"]]
@@ -22,7 +22,7 @@ def click_color(obs: Observation) -> Action | None:
 
 @oracle("click-shades")
 def click_shades(obs: Observation) -> Action | None:
-    """Select the boxes whose colour has most of the named channel, and no others, then submit."""
+    """Select the boxes whose dominant color channel is the named one, and no others, then submit."""
     wanted = said(obs, r"^Select all the shades of (\w+)")
     for box in elements(obs, "generic"):
         color, channel = _shade(box)
@@ -34,7 +34,7 @@ def click_shades(obs: Observation) -> Action | None:
 
 
 def _shade(box: Element) -> tuple[str, str]:
-    """Return a box's colour and its dominant channel; empty if it has none."""
+    """Return a box's color and its dominant channel; empty if the box has no color."""
     for state in box["states"]:
         if re.fullmatch(r"#[0-9a-f]{6}", state):
             parts = [int(state[at : at + 2], 16) for at in (1, 3, 5)]

@@ -1,4 +1,4 @@
-"""Dates and times: typed into their fields, or chosen from a calendar."""
+"""Oracles of tasks with dates and times, typed into fields or chosen from a calendar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def enter_date(obs: Observation) -> Action | None:
 
 @oracle("enter-time")
 def enter_time(obs: Observation) -> Action | None:
-    """Fill in the time by the 24-hour clock, then submit."""
+    """Fill in the time in 24-hour format, then submit."""
     given = " ".join(re.findall(r"\d+:\d\d\s[AP]M", obs["goal"])[0].split())
     time = datetime.strptime(given, "%I:%M %p").strftime("%H:%M")
     return fill_then_submit(obs, elements(obs, "time"), time, f"A time field takes {given} as {time}.")
@@ -27,7 +27,7 @@ def enter_time(obs: Observation) -> Action | None:
 
 @oracle("choose-date", "choose-date-easy", "choose-date-medium", "choose-date-nodelay")
 def choose_date(obs: Observation) -> Action | None:
-    """Open the calendar, turn it to the month, click the day, then submit."""
+    """Open the calendar, go to the month, click the day, then submit."""
     given = re.findall(r"\d\d/\d\d/\d{4}", obs["goal"])[0]
     field = elements(obs, "textbox")
     if not field:
@@ -61,11 +61,11 @@ def choose_day(obs: Observation, field: list[Element], given: str) -> Action | N
 
 
 def months_between(start: datetime, end: datetime) -> int:
-    """Return how many months the end's month comes after the start's; below 0 if it comes before."""
+    """Return the number of months from the start's month to the end's; negative if the end is earlier."""
     return (end.year - start.year) * 12 + end.month - start.month
 
 
 def way_to(months: int) -> str:
-    """Return e.g. `3 months before`, to be followed by a month."""
+    """Return a phrase such as `3 months before`, to be followed by a month."""
     number = abs(months)
     return f"{number} month{'s' * (number > 1)} {'before' if months < 0 else 'after'}"

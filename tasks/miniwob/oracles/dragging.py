@@ -1,4 +1,4 @@
-"""Boxes and list items: dragged onto each other and into order."""
+"""Oracles of tasks that drag boxes and list items onto each other or into order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def drag_onto(source: Element, target: Element, reason: str) -> Action:
 
 
 def by_place(obs: Observation) -> list[Element]:
-    """Return the list's items in their present order, row by row: a dragged one keeps its id in a new place."""
+    """Return the list's items in their present order, row by row, because a dragged item keeps its ID."""
     return sorted(elements(obs, "listitem"), key=lambda item: (round(item["bbox"][1]), item["bbox"][0]))
 
 
@@ -59,14 +59,14 @@ def drag_items_grid(obs: Observation) -> Action | None:
 
 
 def named_item(obs: Observation, items: list[Element]) -> tuple[int, str]:
-    """Return the place of the item that the goal names (-1 if nowhere), and the place where it should go."""
+    """Return the index of the item that the goal names (-1 if missing), and its target position."""
     match = re.match(r"Drag (\S+) (?:to the )?(.+)\.$", obs["goal"])
     name, where = match.groups() if match else ("", "")
     return next((place for place, item in enumerate(items) if item["name"] == name), -1), where
 
 
 def drag_to_place(items: list[Element], at: int, target: int) -> Action | None:
-    """Drag an item over the middle of the one at its target place, which then makes room for it."""
+    """Drag an item over the middle of the item at its target position, which then moves aside."""
     if at < 0 or not 0 <= target < len(items) or at == target:
         return None
     reason = (
@@ -83,7 +83,7 @@ def drag_to_place(items: list[Element], at: int, target: int) -> Action | None:
 
 @oracle("drag-sort-numbers")
 def drag_sort_numbers(obs: Observation) -> Action | None:
-    """Move the first number that is out of place, from the smallest on, then submit."""
+    """Move the smallest number that is out of place, or submit if there is none."""
     items = by_place(obs)
     numbers = [int(item["name"]) for item in items]
     for place, number in enumerate(sorted(numbers)):

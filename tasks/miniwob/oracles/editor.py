@@ -1,4 +1,4 @@
-"""The text editor: styles and colours for a word or for all."""
+"""The oracle of the text editor task: styles and colors for a word or for the whole text."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, last_don
 from selfsurf.tasks.miniwob.oracles.selection import marked_text
 
 KEYS = {"bold": "Control+b", "italics": "Control+i", "underlined": "Control+u"}
-"""The buttons for an editor's styles."""
+"""Keyboard shortcuts of the editor's styles."""
 
 SWATCHES = {
     "red": "#e60000", "orange": "#ff9900", "yellow": "yellow", "green": "#008a00", "blue": "#0066cc",
     "purple": "#9933ff",
 }  # fmt: skip
-"""The plain shades of colours in the editor's colour picker."""
+"""Swatches of the plain shades in the editor's color picker, by color name."""
 
 
 @oracle("text-editor")
 def text_editor(obs: Observation, notes: Notes) -> Action | None:
-    """Select the word or the whole text, give it its style or colour, then submit.
+    """Select the word or the whole text, apply the style or color, then submit.
 
-    What style a text has does not show in the elements: after any other action than these, the text is put in anew.
+    The elements don't show the style of a text. After any other action the text is therefore entered anew.
     """
     match = re.search(r"(?:the text (\S+)|everything) the (style|color) (\w+)", obs["goal"])
     editor = elements(obs, "textbox")

@@ -1,4 +1,4 @@
-"""An inbox: find the email of somebody, then delete it, star it, answer or forward it."""
+"""Oracles of tasks in an inbox: find a sender's email, then delete, star, answer or forward it."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, fill_the
 
 _DELETE = re.compile(r"\b(deleted?|trash|remove|rid|throw|recycling|out of my inbox|don't want)\b", re.IGNORECASE)
 _SENDER = (r"\b(?:from|by) {}\b", r"{} e-?mail", r"{}'?s\b", r"{} (?:sent|wrote)\b")
-"""Phrases by which a goal names the sender of the email to forward, the most reliable first."""
+"""Phrases with which a goal names the sender of the email to forward, the most reliable first."""
 _REVERSED = re.compile(
     r"Find yesterday's emails from|Forward .+'s email from yesterday to|"
     r"Forward all messages from|Send .+ the message from"
 )
-"""Sentences of the `-nl-turk` tasks whose writers took the two people for each other: the pages expect the opposite. A
-fifth one reads like a right one, so nobody can tell."""
+"""Sentences of the `-nl-turk` tasks in which the writer swapped sender and receiver: the pages expect the opposite. A
+fifth such sentence can't be distinguished from a correct one."""
 
 _MORE = (
     "delete", "forward", "forward-nl", "forward-nl-turk", "important", "nl-turk", "noscroll", "reply", "star-reply",
 )  # fmt: skip
-"""The tasks with an inbox, besides the plain one."""
+"""Name suffixes of the inbox tasks, besides the plain one."""
 
 
 class Wish(NamedTuple):
-    """What the goal asks for."""
+    """A goal's request: the action, the sender of the email, and a text."""
 
     action: str
-    """reply, forward, trash or star."""
+    """Name of the action: reply, forward, trash or star."""
     sender: str
     text: str = ""
-    """The answer, or whom to forward to."""
+    """Answer to send, or receiver to forward to."""
     remark: str = ""
 
 
 class Row(NamedTuple):
-    """An email in the list, and its icons by name."""
+    """An email in the list, with its icons by name."""
 
     element: Element
     icons: dict[str, int]
 
 
 def rows(obs: Observation) -> list[Row]:
-    """Return the emails of the list."""
+    """Return the emails in the list."""
     known = {element["id"]: element for element in obs["elements"]}
     found: list[Row] = []
     for line in outline(obs):
@@ -55,14 +55,14 @@ def rows(obs: Observation) -> list[Row]:
 
 
 def sender_of(row: Row, goal: str) -> str:
-    """Return who has sent an email: its first word, or two where the goal has both."""
+    """Return the sender of an email: its first word, or its first two words if the goal contains both."""
     words = row.element["name"].split(" ")
     both = " ".join(words[:2])
     return both if both in goal else words[0]
 
 
 def mentioned(goal: str, names: set[str]) -> list[str]:
-    """Return the names that occur in the goal, in its order; the longest of several with the same beginning."""
+    """Return the names in the goal, in order of occurrence; of names with the same beginning, the longest."""
     if not names:
         return []
     one_of = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
@@ -70,11 +70,11 @@ def mentioned(goal: str, names: set[str]) -> list[str]:
 
 
 def wish(goal: str, names: set[str]) -> Wish | None:
-    """Interpret the goal, however it is worded.
+    """Interpret the goal in any wording; None if it names no known sender.
 
     Args:
-        goal: what the user says.
-        names: who has sent an email.
+        goal: the goal in words.
+        names: names of known senders.
     """
     if told := re.search(r"by (.+?) and forward that email to (.+?)\.$", goal):
         return Wish("forward", told[1], told[2])
@@ -96,7 +96,7 @@ def wish(goal: str, names: set[str]) -> Wish | None:
 
 @oracle("email-inbox", *(f"email-inbox-{kind}" for kind in _MORE))
 def email_inbox(obs: Observation, notes: Notes) -> Action | None:
-    """Find the email in the list, which has trash and star; to reply or forward, it has to be opened."""
+    """Find the email in the list, which has icons for trash and star. To reply or forward, open it first."""
     goal = obs["goal"]
     said = [line.text for line in outline(obs) if line.id is None]
     listed = rows(obs) if any(line.startswith("heading") for line in said) else []
@@ -133,7 +133,7 @@ def _verb(wanted: Wish) -> str:
 
 
 def _leave(obs: Observation, why: str) -> Action:
-    """Go back from any page without the email; icons are there once their images have loaded."""
+    """Return to the list from any page; wait if the icon for it is not loaded yet."""
     back = [e for e in elements(obs) if e["name"] in ("close-email", "close-reply", "close-forward", "search-cancel")]
     return click(back, why) or Wait(ms=200, reason=f"{why} The icon that leads there is not drawn yet.")
 
@@ -147,7 +147,7 @@ def _in_email(obs: Observation, wanted: Wish, sender: str) -> Action:
 
 
 def _in_form(obs: Observation, wanted: Wish, to: str) -> Action:
-    """Fill in the form for a reply, which names its recipient, or for forwarding, which has a field for it."""
+    """Fill in the reply form, which names its recipient, or the forward form, which has a field for it."""
     right = to == wanted.sender if wanted.action == "reply" else not to
     if wanted.action not in ("reply", "forward") or not right:
         return _leave(obs, f"The goal asks to {_verb(wanted)}, for which this is the wrong form.")

@@ -1,4 +1,4 @@
-"""Flight searches on airlines' pages. Their instruction is JSON text, such as `{"Departure City": "Miami", ...}`."""
+"""Oracles of flight searches on airline websites, whose goals are JSON, such as `{"Departure City": "Miami", ...}`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MAIN_AIRPORTS = {
     "Portland": "Portland, OR", "New York": "New York, NY (All",
     "Washington DC": "Washington, DC (All",
 }  # fmt: skip
-"""The right one of several suggestions; otherwise it is the one that begins with the city's name."""
+"""Beginnings of the right suggestion for cities with several airports. For other cities the name is enough."""
 
 
 def field(obs: Observation, name: str) -> Element | None:
-    """Return the text field whose name begins with this."""
+    """Return the first text field whose name begins with `name`."""
     return next((e for e in elements(obs, "textbox") if e["name"].startswith(name)), None)
 
 
@@ -53,7 +53,7 @@ def flight_aa(obs: Observation) -> Action | None:
 
 @oracle("flight.Alaska", "flight.Alaska-auto")
 def flight_alaska(obs: Observation) -> Action | None:
-    """Choose cities among the suggestions, days in the calendars, the rest by its buttons, then search."""
+    """Choose the cities from suggestions, the days from calendars and other options by button, then search."""
     goal: dict[str, Any] = json.loads(obs["goal"])
     one_way = goal.get("Ticket Type") == "One-way"
     days = {"Depart": goal["Departure Day"]} | ({} if one_way else {"Return": goal["Returning Day"]})
@@ -81,7 +81,7 @@ def flight_alaska(obs: Observation) -> Action | None:
 
 
 def choose_city(obs: Observation, name: str, city: str) -> Action | None:
-    """Type the city and click the suggestion; None when that is done."""
+    """Type the city and click the suggestion; None if the city is already chosen."""
     box, start = field(obs, name), _MAIN_AIRPORTS.get(city, f"{city},")
     if box is None or box["value"].startswith(start):
         return None
@@ -95,7 +95,7 @@ def choose_city(obs: Observation, name: str, city: str) -> Action | None:
 
 
 def other_options(obs: Observation, goal: dict[str, Any]) -> Action | None:
-    """Set passengers and cabin where the goal names them; None when that is done."""
+    """Set passengers and cabin as in the goal; None if they are already set."""
     fewer = elements(obs, "generic", "-")
     count = line_near(obs, fewer[0], 1) if fewer else ""
     passengers = goal.get("Passengers", 1)

@@ -1,4 +1,4 @@
-"""Forms of more than one kind of field, fields with suggestions, and a terminal."""
+"""Oracles of forms with several kinds of fields, fields with suggestions, and a terminal."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def form_sequence(obs: Observation, notes: Notes) -> Action | None:
 
 @oracle("use-autocomplete", "use-autocomplete-nodelay")
 def use_autocomplete(obs: Observation, notes: Notes) -> Action | None:
-    """Fill in the beginning, choose a suggestion with the right ending, then submit."""
+    """Type the given beginning, choose a suggestion with the right ending, then submit."""
     beginning, end = (*quoted(obs["goal"]), "")[:2]
     suggested = {item["name"]: item for item in elements(obs, "listitem")}
     fitting = [name for name in suggested if name.startswith(beginning) and name.endswith(end)]
@@ -81,7 +81,7 @@ def use_autocomplete(obs: Observation, notes: Notes) -> Action | None:
 
 @oracle("terminal")
 def terminal(obs: Observation) -> Action | None:
-    """List the files, then remove one with the extension; what is typed appears after the last prompt."""
+    """List the files, then remove one with the extension. Typed text appears after the last prompt."""
     extension = said(obs, r"with the extension \.(\S+)$")
     field = elements(obs, "textbox")
     if not field:
@@ -100,7 +100,7 @@ def terminal(obs: Observation) -> Action | None:
 
 
 def to_delete(files: list[str], extension: str) -> str:
-    """Return a file with the extension. The page mishandles `py.py` and the like, so these come last."""
+    """Return a file with the extension. Names such as `py.py`, which the page mishandles, come last."""
     if not extension:
         return next((name for name in files if "." not in name), "")
     fitting = [name for name in files if name.endswith(f".{extension}")]

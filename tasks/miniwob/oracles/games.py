@@ -1,4 +1,4 @@
-"""Games, and drawing with boxes."""
+"""Oracles of games, and of drawing with checkboxes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DIGITS = (
     ".##. #..# #..# .##. #..# #..# .##.",
     ".##. #..# #..# .### ...# #..# .##.",
 )
-"""The digits as drawn in rows of four boxes."""
+"""Shapes of the digits in rows of four checkboxes."""
 
 
 @oracle("number-checkboxes")
@@ -45,7 +45,7 @@ LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4
 
 @oracle("tic-tac-toe")
 def tic_tac_toe(obs: Observation) -> Action | None:
-    """Take the cell from which X wins most often."""
+    """Take the cell that gives X the highest probability of winning."""
     cells = elements(obs, "generic")
     if len(cells) != 9:
         return None
@@ -73,7 +73,7 @@ def _won(board: str, mark: str) -> bool:
 
 @cache
 def _chance(board: str) -> float:
-    """Return X's probability of winning when O is next, who plays at random half of the time, else wins or blocks."""
+    """Return X's probability of winning when O is next. O plays at random half of the time, else wins or blocks."""
     if _won(board, "X"):
         return 1.0
     free = [at for at, mark in enumerate(board) if mark == "."]
@@ -95,12 +95,12 @@ def _answered(board: str) -> float:
 
 WORDS = ("HOT", "WARM", "COLD", "ICE COLD")
 DISTANCES = (5, 10, 40)
-"""The distances in pixels from the spot at which one word gives way to the next."""
+"""Distances from the spot, in pixels, at which the page's answer changes to the next word."""
 
 
 @oracle("hot-cold")
 def hot_cold(obs: Observation, notes: Notes) -> Action | None:
-    """Search for the spot with the mouse, each time where the answer says most; click where it is hot."""
+    """Search for the spot by moving the mouse to the most informative point; click where the answer is HOT."""
     area = elements(obs, "generic")[:1]
     if not area:
         return None
@@ -121,13 +121,13 @@ def hot_cold(obs: Observation, notes: Notes) -> Action | None:
 def most_telling(
     box: tuple[float, float, float, float], answers: dict[tuple[float, float], int]
 ) -> tuple[float, float]:
-    """Return the point whose answer best divides the spot's remaining places."""
+    """Return the point whose answer best divides the remaining positions of the spot."""
     spots = _grid(box, 3)
     possible = spots
     for at, word in answers.items():
         away = np.hypot(*(possible - at).T)
         low, high = (0, *DISTANCES, np.inf)[word : word + 2]
-        possible = possible[(away > low - 2) & (away < high + 2)]  # a spot may be between those of the grid
+        possible = possible[(away > low - 2) & (away < high + 2)]  # the spot may be between grid points
     if not len(possible):
         answers.clear()
         possible = spots

@@ -1,4 +1,4 @@
-"""Forms behind something to be dealt with first: a popup, an agreement to scroll through."""
+"""Oracles of forms behind an obstacle: a popup, or an agreement that has to be scrolled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def login_user_popup(obs: Observation) -> Action | None:
 
 @oracle("sign-agreement")
 def sign_agreement(obs: Observation) -> Action | None:
-    """Scroll the agreement to its end, which opens the form, sign it and press the button; or just cancel."""
+    """Scroll the agreement to its end, which enables the form, sign it and press the button; or just cancel."""
     if obs["goal"].startswith("Click the cancel button"):
         return click(elements(obs, "button", "Cancel"), "The goal only asks to cancel.")
     name, button = quoted(obs["goal"])

@@ -1,4 +1,4 @@
-"""Points, lines, angles and circles in a drawing."""
+"""Oracles of tasks with points, lines, angles and circles in a drawing."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from selfsurf.tasks.miniwob.oracles.base import click, elements, oracle, submit
 from selfsurf.tasks.miniwob.oracles.shapes import Shape, drawn_shapes, live_shapes
 
 _SHIFT = 2
-"""Pixels by which the pages draw a point to the right of the click and below it: their drawing's offset."""
+"""Offset in pixels, to the right and down, at which the pages draw a point relative to the click."""
 _LEFT, _TOP, _RIGHT, _BOTTOM = 6, 56, 148, 174
-"""The part of the view in which the drawing's points may lie."""
+"""Bounds of the points of a drawing, in pixels of the viewport."""
 
 Point = tuple[float, float]
 
 
 def dots(obs: Observation, color: str) -> list[Shape]:
-    """Return the small circles of a colour."""
+    """Return the small circles of a color."""
     return [shape for shape in drawn_shapes(obs) if (shape.kind, shape.color) == ("circle", color) and shape.width < 9]
 
 
 def put_dot(obs: Observation, target: Point, drawn: list[Shape], what: str) -> Action | None:
-    """Click so that the dot comes to lie on the target, unless it does; then submit."""
+    """Click so that the dot is drawn on the target, or submit if it already is."""
     if any(math.dist(target, (dot.x, dot.y)) < 1 for dot in drawn):
         return submit(obs, f"The blue dot is at {what}, so Submit comes next.")
     x, y = (math.floor(value + 0.5) - _SHIFT for value in target)
@@ -41,7 +41,7 @@ def angle(end: Point, vertex: Point, other: Point) -> float:
 
 
 def pixels_along(vertex: Point, directions: Iterable[float]) -> list[Point]:
-    """Return the drawing's pixels next to the rays from the vertex, at least 8 pixels away, the farthest first."""
+    """Return the pixels of the drawing along rays from the vertex, from the farthest to a distance of 8 pixels."""
     found: list[Point] = []
     for direction in directions:
         for far in range(180, 7, -1):
@@ -74,7 +74,7 @@ def find_midpoint(obs: Observation) -> Action | None:
 
 @oracle("right-angle")
 def right_angle(obs: Observation) -> Action | None:
-    """Click where a line from the blue dot is perpendicular to the one to the black dot, then submit."""
+    """Click so that the line from the blue dot is perpendicular to its line to the black dot, then submit."""
     black, blue = dots(obs, "black"), dots(obs, "blue")
     if not black or not blue:
         return None
@@ -83,7 +83,7 @@ def right_angle(obs: Observation) -> Action | None:
     pixels = pixels_along(vertex, (along + math.pi / 2, along - math.pi / 2))
 
     def off(pixel: Point) -> float:
-        """Degrees from a right angle, and what half a pixel more would add: the page knows the points more exactly."""
+        """Return a pixel's deviation from a right angle in degrees, plus the uncertainty of half a pixel."""
         return abs(angle(end, vertex, pixel) - 90) + math.degrees(0.5 / math.dist(vertex, pixel))
 
     best = min(pixels, key=off, default=None)
@@ -93,7 +93,7 @@ def right_angle(obs: Observation) -> Action | None:
 
 @oracle("bisect-angle")
 def bisect_angle(obs: Observation) -> Action | None:
-    """Click on the line that halves the angle at the blue dot, then submit."""
+    """Click on the line that bisects the angle at the blue dot, then submit."""
     black, blue = dots(obs, "black"), dots(obs, "blue")
     if len(black) != 2 or not blue:
         return None
@@ -109,7 +109,7 @@ def bisect_angle(obs: Observation) -> Action | None:
 
 @oracle("grid-coordinate")
 def grid_coordinate(obs: Observation) -> Action | None:
-    """Click the point of the grid, which goes from -2 to 2 to the right and upwards."""
+    """Click the given point of the grid, whose coordinates run from -2 to 2 to the right and upwards."""
     match = re.search(r"\((-?\d),(-?\d)\)", obs["goal"])
     points = live_shapes(obs)
     columns, rows = (sorted({getattr(point, axis) for point in points}) for axis in "xy")
@@ -122,7 +122,7 @@ def grid_coordinate(obs: Observation) -> Action | None:
 
 
 def drawn_path(obs: Observation) -> tuple[float, float, float, float] | None:
-    """Return the box of the line that has been drawn: width, height and middle."""
+    """Return the bounding box of the drawn line as width, height and center; None if there is no line."""
     match = re.search(r"path outline ([\d.]+)x([\d.]+) at (-?[\d.]+),(-?[\d.]+)", obs["dom"])
     if match is None:
         return None
@@ -139,7 +139,7 @@ def draw_circle(obs: Observation) -> Action | None:
         if path and abs(path[0] - path[1]) < 4 and path[0] > 30 and math.dist(path[2:], (dot.x, dot.y)) < 2:
             reason = f"The circle is around the dot at {dot.x:g},{dot.y:g}, so Submit comes next."
             return submit(obs, reason)
-        # From the left, where there is always room; on the right the circle may go beyond the drawing.
+        # Starts on the left, where there is always room; on the right the circle may leave the drawing.
         turns = (math.pi * (1 + 2 * corner / corners) for corner in range(corners + 1))
         way = [(round(dot.x + radius * math.cos(a), 1), round(dot.y + radius * math.sin(a), 1)) for a in turns]
         reason = f"A circle around {dot.x:g},{dot.y:g} is a drag that stays {radius} pixels away from it."

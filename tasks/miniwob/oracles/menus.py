@@ -1,4 +1,4 @@
-"""Menus, accordions, trees and lists, whose items are below something that must be opened first."""
+"""Oracles of tasks with menus, accordions, trees and lists, whose items must be opened first."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ICONS = {
     "disk": "Save", "seek-start": "Prev", "stop": "Stop", "play": "Play", "seek-end": "Next", "zoomin": "Zoom In",
     "zoomout": "Zoom Out",
 }  # fmt: skip
-"""The meanings of a media player's icons."""
+"""Item names of a media player's icons, by icon."""
 
 
 @oracle("click-collapsible-2", "click-collapsible-2-nodelay")
 def click_collapsible_2(obs: Observation) -> Action | None:
-    """Look for the link in the open section, or else open the next section, after the last one the first."""
+    """Click the link if it is in the open section; otherwise open the next section, in a cycle."""
     name = quoted(obs["goal"])[0]
     target = [e for e in elements(obs, "generic") if e["name"] == name]
     if target:
@@ -30,7 +30,7 @@ def click_collapsible_2(obs: Observation) -> Action | None:
 
 @oracle("click-menu")
 def click_menu(obs: Observation) -> Action | None:
-    """Open the submenus on the way by hovering, since a click would select them; click the last item."""
+    """Open the submenus on the path by hovering, because a click would select them, then click the last item."""
     *way, last = obs["goal"].removeprefix("Select ").split(">")
     target = elements(obs, "menuitem", last)
     if target:
@@ -42,7 +42,7 @@ def click_menu(obs: Observation) -> Action | None:
 
 
 def _open_submenu(obs: Observation, item: Element, wanted: str) -> Action:
-    """Move the mouse over the item and leave it there."""
+    """Move the mouse over the item and wait until its submenu opens."""
     if obs["last_action"] == Hover(id=item["id"]).to_json():
         return Wait(ms=400, reason=f'The mouse is over "{item["name"]}", whose submenu opens after a moment.')
     return Hover(id=item["id"], reason=f'"{wanted}" is below "{item["name"]}", whose submenu opens under the mouse.')
@@ -50,7 +50,7 @@ def _open_submenu(obs: Observation, item: Element, wanted: str) -> Action:
 
 @oracle("click-menu-2")
 def click_menu_2(obs: Observation) -> Action | None:
-    """Open the menu, and the submenu Playback if the item is in there; click the item."""
+    """Open the menu, and the submenu Playback if it contains the item, then click the item."""
     named = quoted(obs["goal"])[1:]
     icon = re.search(r'with the icon "([\w-]+)" icon', obs["dom"])
     name = named[0] if named else ICONS[icon.group(1)] if icon else ""
@@ -66,9 +66,9 @@ def click_menu_2(obs: Observation) -> Action | None:
 
 @oracle("click-pie", "click-pie-nodelay")
 def click_pie(obs: Observation) -> Action | None:
-    """Unfold the pie by its plus, then click the slice, whose label comes next.
+    """Open the pie with its plus, then click the slice, which precedes its label.
 
-    Labels are no good: they are drawn anew under the mouse, and a click on one may be lost.
+    Labels themselves are unreliable: they are redrawn under the mouse, so that a click on them may be lost.
     """
     name = quoted(obs["goal"])[0]
     shown = elements(obs, "generic")
@@ -80,7 +80,7 @@ def click_pie(obs: Observation) -> Action | None:
 
 @oracle("click-scroll-list")
 def click_scroll_list(obs: Observation) -> Action | None:
-    """Choose the options together, then submit."""
+    """Choose all options at once, then submit."""
     listed = said(obs, r"^Select (.*) from the scroll list")
     for box in elements(obs, "listbox"):
         wanted = tuple(option for option in box["options"] if option in listed.split(", "))
@@ -91,7 +91,7 @@ def click_scroll_list(obs: Observation) -> Action | None:
 
 @oracle("navigate-tree")
 def navigate_tree(obs: Observation) -> Action | None:
-    """Click the name, else open the next folder that is closed, as the handle to its left shows."""
+    """Click the name if it is visible; otherwise open the next closed folder, recognized by its handle."""
     name = quoted(obs["goal"])[0]
     target = [e for e in elements(obs) if e["name"] == name and e["role"] in ("generic", "listitem")]
     if target:

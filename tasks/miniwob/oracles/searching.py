@@ -1,4 +1,4 @@
-"""Searching: by a form, in pages of results, in a book of contacts."""
+"""Oracles of search tasks: a form, a search engine with pages of results, and a contact book."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from selfsurf.browser_env import Action, Click, Fill, Observation
 from selfsurf.tasks.miniwob.oracles.base import Notes, click, elements, oracle, outline, quoted, said
 
 PAGE = 3
-"""Results on a page of the search engine."""
+"""Number of results on a page of the search engine."""
 
 
 @oracle("search-engine")
 def search_engine(obs: Observation) -> Action | None:
-    """Search, go to the page of the numbered result, which has the name that was searched for, and click it."""
+    """Search for the name, go to the page of the numbered result, and click the result, which has the same name."""
     name = quoted(obs["goal"])[0]
     index = int(said(obs, r"(\d+)(?:st|nd|rd|th)", "1")) - 1
     field = elements(obs, "textbox")
@@ -36,7 +36,7 @@ def search_engine(obs: Observation) -> Action | None:
 
 @oracle("phone-book")
 def phone_book(obs: Observation, notes: Notes) -> Action | None:
-    """Turn the pages until the person appears, then click what the goal asks for."""
+    """Turn the pages until the person appears, then click the requested detail."""
     match = re.fullmatch(r"Find (.+) in the contact book and click on their (\w+).*", obs["goal"])
     person, what = match.groups() if match else ("", "")
     lines = outline(obs)

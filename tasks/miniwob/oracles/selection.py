@@ -1,4 +1,4 @@
-"""Texts to select or scroll."""
+"""Oracles of tasks that select or scroll text."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from selfsurf.tasks.miniwob.oracles.base import elements, last_done, oracle, sub
 from selfsurf.tasks.miniwob.oracles.texts import ordinal
 
 FAR = 10_000
-"""More pixels than the height of any text in these tasks."""
+"""Scroll distance in pixels, larger than the height of any text in these tasks."""
 
 
 def marked_text(obs: Observation) -> str:
-    """Return the text that is selected in the page; empty if there is none."""
+    """Return the text selected in the page; empty if there is none."""
     lines = text_lines(obs, 'marked text: (".*")')
     return str(json.loads(lines[0][1])) if lines else ""
 
 
 @oracle("highlight-text", "highlight-text-2")
 def highlight_text(obs: Observation) -> Action | None:
-    """Select a whole paragraph by a triple click, then submit."""
+    """Select a whole paragraph with a triple click, then submit."""
     number = ordinal(obs["goal"])
     texts = [line for line in obs["page_text"].splitlines()[1:] if line != "Submit"]
     text = "".join(texts[number - 1 : number])
@@ -31,7 +31,7 @@ def highlight_text(obs: Observation) -> Action | None:
 
 @oracle("scroll-text-2")
 def scroll_text_2(obs: Observation) -> Action | None:
-    """Scroll the text area as far as it goes, then submit."""
+    """Scroll the text area to its top or bottom, then submit."""
     end = "top" if "to the top" in obs["goal"] else "bottom"
     area = elements(obs, "textbox")
     if not area:

@@ -1,4 +1,4 @@
-"""Shapes: find them, count them, say what they are, drag them where they belong."""
+"""Oracles of tasks with shapes: find, count, identify and drag them."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ _LOOK = re.compile(
 )
 _KINDS = {"circle": "circle", "rect": "rectangle", "polygon": "triangle"}
 _SLOT = 20
-"""Pixels between two shapes that are put into the same box."""
+"""Distance in pixels between two shapes dragged into the same box."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape as it is displayed, with its id if it can be acted on."""
+    """A shape as displayed, with its ID if it can be acted on."""
 
     color: str
     kind: str
-    """`circle`, `rectangle`, `triangle` or `text`."""
+    """Kind of shape: `circle`, `rectangle`, `triangle` or `text`."""
     hollow: bool
     width: float
     height: float
     x: float
-    """Of the centre, like `y`."""
+    """Horizontal position of the center in pixels; `y` is the vertical one."""
     y: float
     id: int | None = None
     text: str = ""
 
     @property
     def large(self) -> bool:
-        """Is it of the larger of the two sizes in the grids of shapes?"""
+        """Whether the shape has the larger of the two sizes in the grids of shapes."""
         return self.height > 15
 
     @property
     def says(self) -> str:
-        """Its description, such as `large red circle` or `small blue "K"`."""
+        """Description of the shape, such as `large red circle` or `small blue "K"`."""
         what = f'"{self.text}"' if self.kind == "text" else self.kind
         return f"{'large' if self.large else 'small'} {self.color} {what}"
 
 
 def read_shape(look: str, element: Element | None = None) -> Shape | None:
-    """Read a shape from a line of the outline or from a state of an element; None if it isn't one."""
+    """Parse a shape from a line of the outline or from an element's state; None if it isn't a shape."""
     match = _LOOK.match(look)
     if match is None:
         return None
@@ -56,18 +56,18 @@ def read_shape(look: str, element: Element | None = None) -> Shape | None:
 
 
 def drawn_shapes(obs: Observation) -> list[Shape]:
-    """Return the shapes that are only drawn, in the page's order."""
+    """Return the shapes that are only drawn, in page order."""
     return [shape for line in outline(obs) if (shape := read_shape(line.text))]
 
 
 def live_shapes(obs: Observation) -> list[Shape]:
-    """Return the shapes that can be clicked or dragged, in the page's order."""
+    """Return the shapes that can be clicked or dragged, in page order."""
     found = ((element, state) for element in elements(obs) for state in element["states"])
     return [shape for element, state in found if (shape := read_shape(state, element))]
 
 
 def fits(shape: Shape, description: str) -> bool:
-    """Is this what is described, such as `small green item`, `red letter`, `large 7` or `blue triangle`?"""
+    """Whether a shape fits a description such as `small green item`, `red letter`, `large 7` or `blue triangle`."""
     *words, what = description.split()
     for word in words:
         if word in ("large", "small"):
@@ -97,7 +97,7 @@ def click_shape(obs: Observation) -> Action | None:
 
 @oracle("count-shape")
 def count_shape(obs: Observation) -> Action | None:
-    """Count the shapes that fit and press the button with the number."""
+    """Count the shapes that fit the description, and press the button with the number."""
     description = said(obs, r"^How many (.+)s are there\?")
     found = [shape.says for shape in live_shapes(obs) if fits(shape, description)]
     listed = f" ({', '.join(found)})" if found else ""
@@ -107,7 +107,7 @@ def count_shape(obs: Observation) -> Action | None:
 
 @oracle("identify-shape")
 def identify_shape(obs: Observation) -> Action | None:
-    """Press the button that says what the figure is."""
+    """Press the button with the name of the figure."""
     for shape in live_shapes(obs):
         if shape.kind == "text":
             kind = "Number" if shape.text.isdigit() else "Letter"
@@ -119,7 +119,7 @@ def identify_shape(obs: Observation) -> Action | None:
 
 @oracle("drag-circle", "drag-single-shape")
 def drag_in_direction(obs: Observation) -> Action | None:
-    """Drag the only shape to that edge of the drawing, where it never starts, then submit."""
+    """Drag the only shape to the given edge of the drawing, where it never starts, then submit."""
     direction = said(obs, r" (left|right|up|down) then")
     for shape in live_shapes(obs):
         there = {"left": shape.x < 22, "right": shape.x > 140, "up": shape.y < 72, "down": shape.y > 150}
@@ -135,7 +135,7 @@ def drag_in_direction(obs: Observation) -> Action | None:
 
 @oracle("drag-shapes")
 def drag_shapes(obs: Observation) -> Action | None:
-    """Drag every shape of the kind into the box and everything else out of it, then submit."""
+    """Drag every shape of the given kind into the box and everything else out of it, then submit."""
     kind = said(obs, r"^Drag all (\w+)s into the black box")
     for box in drawn_shapes(obs):
         for number, shape in enumerate(live_shapes(obs)):
@@ -150,7 +150,7 @@ def drag_shapes(obs: Observation) -> Action | None:
 
 @oracle("drag-shapes-2")
 def drag_shapes_2(obs: Observation) -> Action | None:
-    """Drag what the goal names into the left box and the rest into the right one, then submit."""
+    """Drag the shapes that the goal names into the left box and all others into the right one, then submit."""
     word = said(obs, r"^Drag all (\w+?)(s| shapes) into the left box")
     boxes = sorted((shape for shape in drawn_shapes(obs) if shape.hollow), key=lambda box: box.x)
     if len(boxes) != 2:
@@ -165,20 +165,20 @@ def drag_shapes_2(obs: Observation) -> Action | None:
 
 
 def within(shape: Shape, box: Shape) -> bool:
-    """Are the shape's top left corner and its centre in the box?"""
+    """Whether both the top left corner and the center of a shape are in the box."""
     left, top = box.x - box.width / 2, box.y - box.height / 2
     xs, ys = (shape.x - shape.width / 2, shape.x), (shape.y - shape.height / 2, shape.y)
     return all(left < x < left + box.width for x in xs) and all(top < y < top + box.height for y in ys)
 
 
 def touches(shape: Shape, box: Shape) -> bool:
-    """Is any part of the shape in the box?"""
+    """Whether any part of a shape is in the box."""
     across, down = (shape.width + box.width) / 2, (shape.height + box.height) / 2
     return abs(shape.x - box.x) < across and abs(shape.y - box.y) < down
 
 
 def to_slot(shape: Shape, box: Shape, number: int, reason: str) -> Action:
-    """Drag the shape to a place of its own in the box, so that no shape covers another."""
+    """Drag the shape to its own position in the box, so that no shape covers another."""
     row = max(int((box.width - 4) // _SLOT), 1)
     x = box.x - box.width / 2 + 13 + _SLOT * (number % row)
     y = box.y - box.height / 2 + 13 + _SLOT * (number // row)

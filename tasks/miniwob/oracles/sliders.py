@@ -1,4 +1,4 @@
-"""Sliders, whose value is shown beside them as text."""
+"""Oracles of tasks with sliders, whose value is shown next to them as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from selfsurf.browser_env import Action, Drag, Element, Observation, Press
 from selfsurf.tasks.miniwob.oracles.base import Notes, elements, line_near, oracle, submit
 
 FINE = 3
-"""Pixels within which dragging is too inexact; an arrow key, which moves by one, is better."""
+"""Distance in pixels up to which an arrow key, which moves by one, is used instead of inexact dragging."""
 
 
 @oracle("use-slider")
@@ -28,10 +28,10 @@ def use_slider_2(obs: Observation, notes: Notes) -> Action | None:
 
 
 def set_slider(obs: Observation, notes: Notes, wanted: list[int]) -> Action | None:
-    """Return the next action towards the sliders' values; None if they have them.
+    """Return the next action towards the sliders' target values; None once they are reached.
 
-    Two places of a handle and their values give the scale, which the sliders of a page share: by it handles are
-    dragged. Where only one is known, the key End or Home shows another.
+    Two positions of a handle with their values give the scale, which all sliders of a page share and by which handles
+    are dragged. If only one position is known, the key End or Home reveals another.
     """
     sliders = [(handle, number) for handle in elements(obs, "generic") if (number := _value(obs, handle)) is not None]
     for handle, number in sliders:
@@ -56,7 +56,7 @@ def set_slider(obs: Observation, notes: Notes, wanted: list[int]) -> Action | No
 
 
 def scale_of(seen: dict[int, tuple[float, float]]) -> tuple[float, float] | None:
-    """Return how many pixels to the right and down a handle moves when its value increases by one, if known."""
+    """Return how many pixels a handle moves right and down per increase of its value by one; None if unknown."""
     low, high = min(seen), max(seen)
     if low == high:
         return None
@@ -65,12 +65,12 @@ def scale_of(seen: dict[int, tuple[float, float]]) -> tuple[float, float] | None
 
 
 def _value(obs: Observation, handle: Element) -> int | None:
-    """Return the number in the line after a handle's, if it is one."""
+    """Return the number in the line after a handle's line; None if the line is not a number."""
     line = line_near(obs, handle, 1)
     return int(line) if re.fullmatch(r"-?\d+", line) else None
 
 
 def middle(element: Element) -> tuple[float, float]:
-    """Return the middle of an element."""
+    """Return the center of an element."""
     x, y, width, height = element["bbox"]
     return x + width / 2, y + height / 2

@@ -1,4 +1,4 @@
-"""People's posts, with a row of icons below each."""
+"""Oracles of tasks with social media posts, each with a row of icons below."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from selfsurf.tasks.miniwob.oracles.base import oracle, outline, quoted, same, s
 
 
 class Post(NamedTuple):
-    """A post: its author and its clickable elements, the icons and the entries of its menu if that is open."""
+    """A post: its author and clickable elements, which are its icons and the entries of its menu if open."""
 
     user: str
     parts: list[Element]
@@ -30,14 +30,14 @@ def posts(obs: Observation) -> list[Post]:
 
 
 def part(post: Post, name: str) -> Element | None:
-    """Return an icon, active or not, or an entry of the menu, in which the user's name may follow."""
+    """Return an icon, active or not, or a menu entry, whose name may end with the user's; None if missing."""
     names = (name, f"{name} active", f"{name} {post.user}")
     return next((e for e in post.parts if any(same(e["name"], known) for known in names)), None)
 
 
 @oracle("social-media")
 def social_media(obs: Observation) -> Action | None:
-    """Click the button of the user's post; those that aren't icons are in the menu behind the dots."""
+    """Click the button of the user's post. Buttons without an icon are in the menu behind the dots."""
     user = re.findall(r"@[^ ,]+", obs["goal"])[0]
     name = quoted(obs["goal"])[0]
     for post in posts(obs):
@@ -53,7 +53,7 @@ def social_media(obs: Observation) -> Action | None:
 
 @oracle("social-media-all", "social-media-some")
 def social_media_some(obs: Observation) -> Action | None:
-    """Make the icon active on as many of the user's posts as the goal says, and nothing else, then submit."""
+    """Activate the icon on the requested number of the user's posts, and no other icon, then submit."""
     user = re.findall(r"@[^ ,]+", obs["goal"])[0]
     name = quoted(obs["goal"])[0]
     shown = posts(obs)

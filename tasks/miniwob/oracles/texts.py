@@ -1,4 +1,4 @@
-"""Texts: to read, to copy, to change, to find a word in."""
+"""Oracles of tasks with texts: reading, copying, transforming, and finding a word."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from selfsurf.tasks.miniwob.oracles.base import (
 
 
 def ordinal(goal: str) -> int:
-    """Return the first number such as 1st or 12th in a goal; 1 if there is none."""
+    """Return the first ordinal number in a goal, such as 1 for 1st or 12 for 12th; 1 if there is none."""
     match = re.search(r"\b(\d+)(st|nd|rd|th)\b", goal)
     return int(match.group(1)) if match else 1
 
 
 @oracle("enter-text-2")
 def enter_text_2(obs: Observation) -> Action | None:
-    """Fill in the text, in upper or lower case as the goal says, then submit."""
+    """Fill in the text, in upper or lower case as requested, then submit."""
     given, upper = quoted(obs["goal"])[0], "upper case" in obs["goal"]
     text = given.upper() if upper else given.lower()
     why = f'The goal wants "{given}" in all {"upper" if upper else "lower"} case letters, that is "{text}".'
@@ -35,7 +35,7 @@ def enter_text_2(obs: Observation) -> Action | None:
 
 @oracle("text-transform")
 def text_transform(obs: Observation) -> Action | None:
-    """Copy the text above the field into it, then submit."""
+    """Copy the text above the field into the field, then submit."""
     field = elements(obs, "textbox")
     text = line_near(obs, field[0], -1) if field else ""
     return fill_then_submit(obs, field, text, f'The text above the field is "{text}".')
@@ -43,7 +43,7 @@ def text_transform(obs: Observation) -> Action | None:
 
 @oracle("copy-paste", "copy-paste-2")
 def copy_paste(obs: Observation, notes: Notes) -> Action | None:
-    """Fill the text area's initial text into the text field, then submit."""
+    """Copy the text area's initial text into the text field, then submit."""
     fields = elements(obs, "textbox")
     number = ordinal(obs["goal"])
     text = notes.setdefault("texts", [e["value"] for e in fields if e["tag"] == "textarea"])[number - 1]
@@ -53,7 +53,7 @@ def copy_paste(obs: Observation, notes: Notes) -> Action | None:
 
 @oracle("find-word")
 def find_word(obs: Observation) -> Action | None:
-    """Fill in the word with the number, without punctuation, then submit."""
+    """Fill in the word with the given number, without punctuation, then submit."""
     field = elements(obs, "textbox")
     number = ordinal(obs["goal"])
     words = line_near(obs, field[0], -1).split() if field else []
@@ -72,7 +72,7 @@ def scroll_text(obs: Observation, notes: Notes) -> Action | None:
 
 
 def _table(obs: Observation) -> dict[str, str]:
-    """Return a table of two columns: the second column's values by the first one's."""
+    """Return a two-column table as a mapping from the first column to the second."""
     cells = [match[1] for match in text_lines(obs, "cell: (.*)")]
     return dict(zip(cells[::2], cells[1::2], strict=False))
 
@@ -87,7 +87,7 @@ def read_table(obs: Observation) -> Action | None:
 
 @oracle("read-table-2")
 def read_table_2(obs: Observation) -> Action | None:
-    """Fill in the table's value for each field's label, then submit."""
+    """Fill in the table's value for the label of each field, then submit."""
     table = _table(obs)
     for field in elements(obs, "textbox"):
         label = line_near(obs, field, -1).rstrip(":")

@@ -1,4 +1,4 @@
-"""Spinners, colour fields, and text areas that can be resized."""
+"""Oracles of tasks with spinners, color fields, and resizable text areas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from selfsurf.tasks.miniwob.oracles.base import Notes, elements, fill_then_submi
 
 
 def code_of(color: str) -> str:
-    """Return a colour's red, green and blue in hexadecimal, given by its name or as `#rrggbb`."""
+    """Return the hexadecimal RGB code of a color given by name or as `#rrggbb`."""
     from PIL import ImageColor
 
     return "".join(f"{part:02X}" for part in ImageColor.getrgb(color)[:3])
@@ -24,7 +24,7 @@ def use_spinner(obs: Observation) -> Action | None:
 
 @oracle("use-colorwheel")
 def use_colorwheel(obs: Observation) -> Action | None:
-    """Fill in the colour's number, then submit."""
+    """Fill in the color's code, then submit."""
     name = said(obs, r"^Select (\w+) with the color picker")
     code = code_of(name)
     return fill_then_submit(obs, elements(obs, "textbox"), code, f"The colour {name} is written as {code}.")
@@ -32,7 +32,7 @@ def use_colorwheel(obs: Observation) -> Action | None:
 
 @oracle("use-colorwheel-2")
 def use_colorwheel_2(obs: Observation) -> Action | None:
-    """Fill in the number of the colour of the box in the goal's line, then submit."""
+    """Fill in the color code of the box in the goal's line, then submit."""
     color = next(iter(re.findall(r"\((#?\w+) box\)", obs["dom"])), "black")
     code = code_of(color)
     why = f"The colour to be selected is {color}, that is {code}."
@@ -41,7 +41,7 @@ def use_colorwheel_2(obs: Observation) -> Action | None:
 
 @oracle("resize-textarea")
 def resize_textarea(obs: Observation, notes: Notes) -> Action | None:
-    """Drag the right or the lower edge of the text area, then submit."""
+    """Resize the text area by dragging its lower right corner, then submit."""
     match = re.search(r"the (width|height) is (smaller|larger)", obs["goal"])
     side, change = match.groups() if match else ("height", "larger")
     area = elements(obs, "textbox")

@@ -1,4 +1,4 @@
-"""Words and their meanings."""
+"""The oracle of a task with synonyms."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ SYNONYMS = [
     car cars automobile automobiles vehicle vehicles
     """.strip().splitlines()
 ]
-"""Words of similar meaning, by line."""
+"""Groups of words with similar meaning."""
 
 
 def alike(a: str, b: str) -> bool:
-    """Are two words similar in meaning?"""
+    """Whether two words have a similar meaning."""
     return a == b or any(a in group and b in group for group in SYNONYMS)
 
 
 @oracle("click-checkboxes-soft")
 def click_checkboxes_soft(obs: Observation) -> Action | None:
-    """Tick the boxes whose word means the same as one in the goal, then submit."""
+    """Tick the boxes whose word is a synonym of a word in the goal, then submit."""
     listed = said(obs, r"^Select words similar to (.*) and click Submit").split(", ")
     for box in elements(obs, "checkbox"):
         meant = next((word for word in listed if alike(word, box["name"])), None)

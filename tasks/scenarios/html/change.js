@@ -1,6 +1,6 @@
-// Changes the pages of a site as a new version of it might, each page as soon as it is shown, and keeps apart from them
-// what was clicked and filled in: change(kind, seed) once an episode has begun, before its first page is used. What an
-// element is called here is what it was called before any change; `touched` lists the elements that a user's input went to.
+// Changes each page of a site when it is shown, as a new version of the site might, and records clicks and input
+// separately. Call change(kind, seed) after an episode has begun, before its first page is used. Elements are named as
+// before any change; `touched` lists the elements that received the user's input.
 {
   let kind = '', draw = () => 0, pages = 0, extra = -1;
   const plain = show;
@@ -55,7 +55,7 @@
   function alter() { (kinds[kind] || (() => {}))(); }
 
   const kinds = {
-    // The content stands elsewhere on the page, and its buttons at the other end of what they belong to.
+    // The content is moved on the page, and its buttons to the other end of their containers.
     moved() {
       const body = document.body, here = main();
       if (draw(2)) body.prepend(here); else body.append(here);
@@ -63,11 +63,11 @@
         if (draw(2)) button.parentElement.prepend(button); else button.parentElement.append(button);
       }
     },
-    // Classes and ids, and the styles that hang on them.
+    // Classes and IDs are renamed, with the styles that depend on them.
     renamed() {
       for (const one of all(document.body, '*')) { one.className = `c${draw(1e6)}`; one.id = `i${draw(1e9)}`; }
     },
-    // More boxes around everything.
+    // More boxes wrap everything.
     wrapped() {
       for (const one of all(main(), 'a, button, label, ul, form')) {
         const box = document.createElement(one.closest('label, p, a') ? 'span' : ['div', 'section', 'article'][draw(3)]);
@@ -75,7 +75,7 @@
         box.append(one);
       }
     },
-    // Labels of the site's own say the same in slightly other words.
+    // The site's own labels are reworded slightly.
     relabelled() {
       const ways = [(text) => `${text} now`, (text) => `Please: ${text}`, (text) => text.toUpperCase(), (text) => `${text} »`, (text) => `Your ${text}`];
       const fields = [(text) => `${text} *`, (text) => `${text}:`, (text) => `Your ${text.toLowerCase()}`, (text) => `${text} (required)`];
@@ -84,12 +84,12 @@
         rename(one, one.closest('label') ? fields[draw(fields.length)] : ways[draw(ways.length)]);
       }
     },
-    // The same things in another order; but the shop takes what is in the first field of its login for the name.
+    // The elements are reordered, except in the shop's login, whose first field is taken for the name.
     reordered() {
       for (const list of all(document.body, 'ul, form:not(:has([type=password])), nav')) list.append(...shuffle([...list.childNodes]));
       document.body.append(...shuffle([...document.body.children].filter((one) => one.tagName !== 'SCRIPT')));
     },
-    // Others with the same role and name: beside it, in the news, in a form of their own; or only they are left.
+    // Decoys with the same role and name are added beside the original, in the news or in a form, or replace it.
     decoys() {
       for (const one of all(main(), 'button, input, select, li a')) {
         const copy = decoy(one), aside = document.querySelector('aside');
@@ -101,13 +101,13 @@
         else { aside.append(copy); if (one.tagName === 'BUTTON') one.remove(); }
       }
     },
-    // What the flow needs is gone: its last button on each page, or all fields.
+    // Elements that the flow needs are removed: the last button of each page, or one of its fields.
     removed() {
       const fields = all(main(), 'p:has(> label)');
       if (bySeed % 2 && fields.length) fields[draw(fields.length)].remove();
       else all(main(), 'button').at(-1)?.remove();
     },
-    // A dialog over the page; or a page between (`show`).
+    // A dialog covers the page, or an extra page comes between (`show`).
     extra() {
       if (bySeed % 2 || pages !== extra) return;
       const text = ['No thanks', 'Close', 'Maybe later'][draw(3)];

@@ -1,7 +1,7 @@
-// What the sites have in common: the frame around a page's content, which no flow depends on, and how elements are made.
+// Shared by the sites: the frame around a page's content, which no flow depends on, and functions that create elements.
 let config = {}, state = {};
 
-// An element: h('button', {onclick: send}, 'Send').
+// Creates an element: h('button', {onclick: send}, 'Send').
 function h(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
   element.append(...children);
@@ -20,19 +20,19 @@ function choice(label, options, name = '') {
   return h('p', {}, h('label', {}, `${label} `, h('select', {name}, ...options.map((option) => h('option', {}, option)))));
 }
 
-// Radio buttons under a legend; the form's data has the chosen option by `name`.
+// Creates radio buttons with a legend; the form's data contains the chosen option under `name`.
 function radios(legend, name, options) {
   const radio = (option) => h('label', {}, `${option} `, h('input', {type: 'radio', name, value: option}));
   return h('fieldset', {}, h('legend', {}, legend), ...options.map((option) => h('p', {}, radio(option))));
 }
 
-// A table with a heading for each column; a cell is a text or an element.
+// Creates a table with column headings; a cell is a text or an element.
 function table(headings, rows) {
   const row = (tag, cells) => h('tr', {}, ...cells.map((cell) => h(tag, {}, cell)));
   return h('table', {}, h('thead', {}, row('th', headings)), h('tbody', {}, ...rows.map((cells) => row('td', cells))));
 }
 
-// Shows a page: a heading and what belongs to it, within the frame that the episode has drawn.
+// Shows a page, a heading with content, within the frame drawn for the episode.
 function show(heading, ...content) {
   const {links, news, notice, newsFirst} = config.frame;
   const aside = h('aside', {}, h('h3', {}, 'News'), ...news.map((text) => h('p', {}, text)));
@@ -46,10 +46,10 @@ function show(heading, ...content) {
   keep();
 }
 
-// Links of a site's own that are on each of its pages.
+// The site's own links, shown on all of its pages.
 let menu = () => [];
 
-// What lies over each of its pages.
+// The overlay shown on all pages of the site.
 let over = () => [];
 
 function start(drawn) {
@@ -59,7 +59,7 @@ function start(drawn) {
   home();
 }
 
-// A site outlives a reload and its tab: opened again, it begins at its home, with all that was done.
+// A site's state survives a reload and the closing of its tab: it then starts at its home page with the same state.
 const keep = () => { localStorage.kept = JSON.stringify({config, state}); };
 addEventListener('pagehide', keep);
 addEventListener('DOMContentLoaded', () => {
