@@ -43,7 +43,7 @@ from selfsurf.browser_env.safety.confirm import Confirmer, place_of, place_of_fo
 from selfsurf.browser_env.safety.policy import LATER, Risk
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER, Vault
 from selfsurf.browser_env.scoring import Scoring, outcome_of, paid
-from selfsurf.browser_env.session.deadline import deadline
+from selfsurf.browser_env.session.deadline import PageHangs, deadline
 from selfsurf.browser_env.session.determinism import Clock, DeterministicTab, run_with_time
 from selfsurf.browser_env.session.patience import put_off
 from selfsurf.browser_env.session.session import Session
@@ -91,12 +91,11 @@ class EnvCore(Reports):
         """Start the episode that belongs to a seed.
 
         Raises:
-            EnvError: the task could not be set up, in two attempts.
+            EnvError: the task could not be set up, in two attempts; a new page that hangs is tried only once.
         """
-        start = time.perf_counter()
-        self._ended = self.question = None
-        self.episode = EpisodeState(seed=seed)
-        for attempt in range(RESET_ATTEMPTS):
+        start, before = time.perf_counter(), self.session
+        self._ended, self.question, self.episode = None, None, EpisodeState(seed=seed)
+        for attempt in (1, 2):
             try:
                 async with self._deadline(self.settings.reset_timeout):
                     return await self._reset(np_random(seed)[0], seed, start)
@@ -106,11 +105,12 @@ class EnvCore(Reports):
             except Exception as raised:
                 error = await self.explained(raised)
                 why, trace = reason(error), traceback_of(error)
-                self._log(f"Attempt {attempt + 1} to set up {self.task.id} failed: {why}\n{trace}")
+                self._log(f"Attempt {attempt} to set up {self.task.id} failed: {why}\n{trace}")
                 if self.session is not None:
                     why = self.session.access.explain(why)
+                final = attempt == 2 or (isinstance(raised, PageHangs) and self.session is not before)
                 await self._abandon()
-                if attempt == RESET_ATTEMPTS - 1:
+                if final:
                     what = f"{one_line(self.task.start_url or 'The page')} could not be opened"
                     if type(self.task) is not Task:
                         what = f"The task {self.task.id} could not be set up"

@@ -33,6 +33,10 @@ MOMENT = 0.5
 """Seconds for an answer that something else has held up: a navigation without an answer, or another tab's page."""
 
 
+class PageHangs(EnvError):
+    """A script of the active page, or of a frame in its process, does not end."""
+
+
 @contextlib.asynccontextmanager
 async def deadline(
     seconds: float, hang: float, session: Callable[[], Session | None]
@@ -48,15 +52,15 @@ async def deadline(
         The timeout, which can be extended: a person who is asked takes time.
 
     Raises:
-        EnvError: time is up, or the page hangs or has crashed. The message says which, after how many seconds, and what
-            frames of a hung page may be the cause.
+        PageHangs: the page hangs. The message names the frames that may be the cause.
+        EnvError: the page has crashed, or time is up. The message says which, after how many seconds.
     """
     loop = asyncio.get_running_loop()
-    reasons: list[str] = []
+    faults: list[EnvError] = []
     watching: list[asyncio.Task[None]] = []
 
     async def watch(limit: asyncio.Timeout) -> None:
-        reasons.append(await _fault(session, hang))
+        faults.append(await _fault(session, hang))
         limit.reschedule(loop.time())
 
     began = time.monotonic()
@@ -73,7 +77,7 @@ async def deadline(
         if not limit.expired():
             raise
         why = f"no answer within {lasted(seconds, time.monotonic() - began)}: the page or the browser hangs"
-        raise EnvError(reasons[0] if reasons else why) from None
+        raise (faults[0] if faults else EnvError(why)) from None
 
 
 class _Silence:
@@ -99,8 +103,8 @@ class _Silence:
         return lasted(self._hang, time.monotonic() - self._began)
 
 
-async def _fault(session: Callable[[], Session | None], hang: float) -> str:
-    """Wait until the active page hangs or crashes, and return which."""
+async def _fault(session: Callable[[], Session | None], hang: float) -> EnvError:
+    """Wait until the active page hangs or crashes, and return the error."""
 
     def active() -> Tab | None:
         current = session()
@@ -113,10 +117,10 @@ async def _fault(session: Callable[[], Session | None], hang: float) -> str:
             silence = silence or _Silence(hang)
             answered = await _answers(tab, silence, active)
             if tab.crashed:
-                return PAGE_CRASHED
+                return EnvError(PAGE_CRASHED)
             if not answered:
                 if active() is tab:
-                    return f"the page hangs: it did not answer for {silence}{_or_its_frames(tab)}"
+                    return PageHangs(f"the page hangs: it did not answer for {silence}{_or_its_frames(tab)}")
                 silence.allow_a_moment()  # another tab's page is asked
                 continue
         silence = None

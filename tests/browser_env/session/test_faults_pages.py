@@ -481,7 +481,10 @@ def test_a_frame_of_another_process_that_does_not_answer_costs_three_seconds_onc
 
 @pytest.mark.parametrize("origin", few(1, ["http://localhost:{port}", ""]))
 def test_a_hung_page_names_the_frames_that_may_be_the_cause(loopback, origin):
+    opened = []
+
     def answer(request):
+        opened.append(request.path)
         loop = f"{origin.format(port=request.server.server_port)}/loop"
         return {
             "/": "<button>Go</button><iframe src=/idle></iframe>",
@@ -499,7 +502,9 @@ def test_a_hung_page_names_the_frames_that_may_be_the_cause(loopback, origin):
         assert "a script of the page or of one of its frames does not end: http://" in info["outcome_detail"]
         assert "/loop" in info["outcome_detail"]
         env.reset(seed=0)
+        opened.clear()
         with pytest.raises(EnvError, match=r"the page hangs.* one of its frames does not end: http://.*/loop"):
             env.reset(seed=0, options={"start_url": f"{url}/framed"})
+        assert opened.count("/framed") == 1
     finally:
         env.close()
