@@ -75,8 +75,8 @@ class TrainSettings(BaseModel):
     """Purpose of the adapter: `agent` acts; `verifier` checks an agent's work before the episode ends
     (`train_verifier`)."""
     dtype: Literal["auto", "bf16", "fp32"] = "auto"
-    """Precision of the base model. `auto` is the precision of its files, or float32 on a CPU without bfloat16
-    arithmetic. The adapter's weights are always float32."""
+    """Precision of the base model. `auto` is the precision of its files, or float32 on a CPU without arithmetic for
+    that precision. The adapter's weights are always float32."""
     quantization: Literal["none", "nf4"] = "none"
     """Quantization of the base model. `nf4` holds its linear layers in 4 bits, which saves memory but not time."""
     gradient_checkpointing: bool = False
@@ -89,7 +89,7 @@ class TrainSettings(BaseModel):
     """Tasks to learn, by any of their names (docs/tasks.md): `MiniWoB/click-link-v0`, `shop.py:Order`, or a whole suite
     as `shop.toml#train`. Files are stored by absolute path. Empty: the tasks and seeds of `demonstrations`."""
     demonstrations: tuple[str, ...] = ()
-    """Folders of successful episodes, or folders that contain such folders, for the context `demonstration`."""
+    """Folders of successful episodes, at any depth, for the context `demonstration`."""
     episodes: tuple[str, ...] = ()
     """Folders of recorded episodes, by any player, to learn from offline, without a browser: the student acts at the
     recorded states, and the teacher's prompt contains the recorded action. Only episodes judged solved teach, and steps
@@ -120,7 +120,7 @@ class TrainSettings(BaseModel):
     episodes_per_step: int = Field(default=10, ge=1)
     """Episodes that make one batch."""
     max_rows: int = Field(default=10, ge=1)
-    """Maximum number of steps of these episodes that one batch learns from."""
+    """Maximum number of training rows per batch; a row is one step of an episode."""
     lead: float = Field(default=0.0, ge=0, lt=1)
     """Probability that the oracle takes an episode's first step, and then each next step until the student takes over.
     The student thus meets the later steps of a task before it masters the earlier ones. The oracle's steps aren't
@@ -161,7 +161,7 @@ class TrainSettings(BaseModel):
     teacher_temperature: float = Field(default=0.5, gt=0)
     """Temperature of the teacher's distribution relative to the student's; values below 1 sharpen it."""
     divergence: float = Field(default=0.0, ge=0, le=1)
-    """Divergence to minimize: 0 for forward KL(teacher || student), 1 for reverse, between for an interpolation."""
+    """Divergence to minimize: 0 for forward KL(teacher || student), 1 for reverse; values between interpolate."""
     importance_clip: float | None = Field(default=None, gt=0)
     """Cap on a token's importance weight, its probability under the current student relative to that when it was
     sampled. None for no weighting. Useful if samples are older than the student."""
@@ -169,13 +169,13 @@ class TrainSettings(BaseModel):
     """Weight of the divergence from the untrained model on texts that the model wrote itself (`sdft.loss.rehearsal`); 0
     for none."""
     rehearsal_rows: int = Field(default=2, ge=1)
-    """Rehearsal texts, of 128 tokens each, in each optimizer step."""
+    """Number of rehearsal texts, of 128 tokens each, in an optimizer step."""
     practice: float | None = Field(default=None, ge=0)
     """Weight of the divergence from the adapter in `start_from`, on that adapter's own steps in the tasks that it has
     learned (`sdft.loss.practice`); 0 for none. None: 1, if such tasks exist and the adapter can do them. No effect
     without `start_from`."""
     practice_rows: int = Field(default=4, ge=1)
-    """Practice steps in each optimizer step."""
+    """Number of practice steps in an optimizer step."""
     min_confidence: float = Field(default=0.0, ge=0, le=1)
     """Minimum probability of the teacher's likeliest token; less confident tokens aren't learned from."""
     success_gate: bool = False
@@ -190,10 +190,10 @@ class TrainSettings(BaseModel):
     """Maximum number of tokens in an action."""
     labels: Labels = False
     """Whether a reply names its element before the element's id: `true` for all elements, `"fields"` only for fields,
-    whose name then precedes the text. Also saved as part of the adapter's prompt."""
+    whose name then precedes the text. Saved with the adapter."""
     texts: Texts = "free"
-    """Text that replies may fill in or type: `free` for any, `"goal"` only for text quoted from the goal. Also saved as
-    part of the adapter's prompt."""
+    """Text that replies may fill in or type: `free` for any, `"goal"` only for text quoted from the goal. Saved with
+    the adapter."""
     max_prompt_tokens: int = Field(default=1024, ge=1)
     """Token budget of the student's prompt; the page is cut to fit. The teacher's prompt is longer by the
     demonstration."""
@@ -215,12 +215,13 @@ class TrainSettings(BaseModel):
     evaluate_seeds: int = Field(default=8, ge=1)
     """Held-out episodes per task, or held-out states with `episodes`; the same in every evaluation."""
     first_evaluation_seed: int = 1_000_000
-    """Seed of the first held-out episode. Training seeds must stay below it; benchmark seeds begin at 2,000,000."""
+    """Seed of the first held-out episode. Held-out and training seeds must not overlap; benchmark seeds begin at
+    2,000,000."""
     evaluate_tasks: Tasks = ()
     """Tasks to evaluate in addition to `tasks`, with equal weight."""
     stop_at_success: float | None = Field(default=None, gt=0, le=1)
-    """Success rate (agreement with `episodes`) at which an evaluation after a step ends training; None to train for all
-    steps. The learning rate falls as if all steps were made."""
+    """Success rate, or agreement in a run with `episodes`, at which an evaluation after a step ends training; None to
+    train for all steps. The learning rate falls as if all steps were made."""
     max_success_fall: float = Field(default=0.2, ge=0)
     """Maximum drop of mean held-out success below that of the best state; a larger drop leads to a rollback to that
     state."""

@@ -43,7 +43,7 @@ def confident(teacher: torch.Tensor, mask: torch.Tensor, least: float) -> torch.
 def importance(
     student: torch.Tensor, ids: torch.Tensor, allowed: torch.Tensor, old: torch.Tensor, most: float
 ) -> torch.Tensor:
-    """Return the importance weights (B, C) of sampled tokens: probability now / when sampled, at most `most`.
+    """Return the sampled tokens' importance weights (B, C): current over original probability, at most `most`.
 
     Args:
         student: log-probabilities (B, C, V), at the sampling temperature.

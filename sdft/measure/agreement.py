@@ -1,4 +1,4 @@
-"""Agreement of an adapter with recordings: the share of recorded actions that it does, and success in playing again."""
+"""Agreement of an adapter with recordings: whether it reproduces recorded actions and solves recorded episodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from selfsurf.sdft.rollouts import Rollouts
 
 ENOUGH = 0.9
-"""Minimum share of recorded actions that a usable adapter does."""
+"""Minimum share of recorded actions that a usable adapter reproduces."""
 
 MOST_EPISODES = 8
 """Maximum number of recorded episodes that are played again, and of episodes with other seeds (at least one per task).
@@ -37,7 +37,7 @@ _TOGETHER = 8
 
 
 class Missed(BaseModel):
-    """A recorded action that the agent doesn't do."""
+    """A recorded action that the agent doesn't reproduce."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -48,7 +48,7 @@ class Missed(BaseModel):
 
 
 class Followed(BaseModel):
-    """Result of testing whether the agent reads a choice from the goal."""
+    """How often an agent makes a choice according to the goal."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -78,7 +78,7 @@ class Agreement(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     right: int
-    """Number of recorded actions that the agent does."""
+    """Number of recorded actions that the agent reproduces."""
     of: int
     missed: list[Missed]
     solved: int
@@ -90,7 +90,7 @@ class Agreement(BaseModel):
     held_out: bool = False
     """Whether the compared states were held out of training."""
     choices: list[Followed] = []
-    """Results for the choices in the recordings that should follow the goal."""
+    """Test results for the choices in the recordings."""
 
     @property
     def enough(self) -> bool:
@@ -133,7 +133,7 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class Shown:
-    """A step of a recording as a `Place`."""
+    """A recorded step that implements `Place`."""
 
     recording: Recording
     index: int
@@ -150,7 +150,7 @@ class Shown:
 
 
 def missed_at(agent: LLMAgent, states: Sequence[Place]) -> list[Missed | None]:
-    """Return what the agent does instead of the recorded action at each state; None where both are the same."""
+    """Return the agent's action at each state where it differs from the recorded one; None where it doesn't."""
     found: list[Missed | None] = []
     for start in range(0, len(states), _TOGETHER):
         some = states[start : start + _TOGETHER]

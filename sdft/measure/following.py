@@ -1,4 +1,4 @@
-"""Test of whether an adapter reads a choice from the goal: recorded choices with other values in goal and page."""
+"""Test of whether an adapter makes choices according to the goal, in variations of recorded choices."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _tries(recording: Recording, choice: Choice, number: int) -> list[Shown]:
 
 
 def _toggled(recording: Recording) -> dict[str, str]:
-    """Return whether each named toggle was ticked in a recording, as of the last page that contains it."""
+    """Return whether each named toggle of a recording was ticked, as of the last page that contains it."""
     found: dict[str, str] = {}
     for shown in recording.steps:
         action: Any = shown.action

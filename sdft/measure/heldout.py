@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from selfsurf.sdft.rows.stored import State
 
 MOST_JUDGED = 0.9
-"""Minimum share of the best state's episodes that another state must have judged to become the best."""
+"""Minimum share of the best state's episodes that must be judged for another state, too, before it can become the best.
+"""
 
 FEWEST_STATES, FEWEST_EPISODES = 20, 3
-"""Numbers of held-out states, and of their episodes, below which agreement is weak evidence."""
+"""Minimum numbers of held-out states, and of the episodes that they come from, for meaningful agreement."""
 
 MOST_KNOWN = 40
-"""Number of states per task that are evaluated if none is held out; fewer would soon all be right."""
+"""Number of states per task in an evaluation without held-out states; with fewer, all would soon be correct."""
 
 Solved = Mapping[str, Mapping[int, bool]]
 
@@ -44,7 +45,7 @@ class Evaluation(BaseModel):
     step: int
     """Number of optimizer steps so far; 0 for the base model."""
     measure: Literal["success", "agreement"] = "success"
-    """Meaning of `solved`: episodes solved, or recorded actions done (`sdft.measure.agreement`)."""
+    """Meaning of `solved`: episodes solved, or recorded actions reproduced (`sdft.measure.agreement`)."""
     held_out: bool = True
     """Whether the episodes or states are held out of training. Otherwise they can show a drop but no gain."""
     solved: dict[str, dict[int, bool]]

@@ -235,7 +235,7 @@ def mcnemar(first: Sequence[bool], other: Sequence[bool]) -> Mcnemar:
 
 
 def _by_task(values: Sequence[float], tasks: Sequence[int]) -> tuple[Floats, Floats]:
-    """Return the sum and the number of values of every task."""
+    """Return the sum and the number of each task's values."""
     _, group = np.unique(np.asarray(tasks), return_inverse=True)
     sums = np.bincount(group, weights=np.asarray(values, dtype=np.float64)).astype(np.float64)
     return sums, np.bincount(group).astype(np.float64)
@@ -266,7 +266,7 @@ def interval_over_tasks(differences: Sequence[float], tasks: Sequence[int], boun
 
 @lru_cache(maxsize=4)
 def _drawn(count: int) -> Floats:
-    """Return resamples of `count` tasks with one value each, which draws only tasks."""
+    """Draw resamples of `count` tasks with one value each, which resamples only tasks."""
     return draw_tasks_and_episodes(range(count))
 
 
@@ -290,7 +290,7 @@ def sign_flip_over_tasks(differences: Sequence[int], tasks: Sequence[int]) -> fl
 
 
 Episodes = Mapping[str, Mapping[tuple[int, int], bool]]
-"""Whether each episode was solved, by task and by (training seed, evaluation seed)."""
+"""Outcomes of episodes by task and by (training seed, evaluation seed), True if solved."""
 
 
 def interval_over_seeds(by_task: Episodes, draws: int = 10_000) -> Interval:

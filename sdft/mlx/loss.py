@@ -15,7 +15,7 @@ FORBIDDEN = -1e9
 
 @dataclass(frozen=True)
 class Padded:
-    """Rows of prompt and completion in one batch, padded on the right, where earlier tokens don't attend."""
+    """Rows of prompt and completion in one batch, padded on the right, which causal attention ignores."""
 
     ids: mx.array
     """Token ids, (B, L)."""
@@ -100,12 +100,12 @@ def confident(teacher: mx.array, mask: mx.array, least: float) -> mx.array:
 
 
 def picked(logprobs: mx.array, ids: mx.array) -> mx.array:
-    """Return the tokens' entries (B, C) of log-probabilities (B, C, V)."""
+    """Return the log-probabilities (B, C) of the tokens, from those of all tokens (B, C, V)."""
     return mx.take_along_axis(logprobs, ids[..., None], axis=-1)[..., 0]
 
 
 def importance(student: mx.array, ids: mx.array, allowed: mx.array, old: mx.array, most: float) -> mx.array:
-    """Return the importance weights (B, C) of sampled tokens: probability now / when sampled, at most `most`."""
+    """Return the sampled tokens' importance weights (B, C): current over original probability, at most `most`."""
     now = picked(nn.log_softmax(mx.where(allowed, student, FORBIDDEN), axis=-1), ids)
     return mx.stop_gradient(mx.minimum(mx.exp(mx.clip(now - old, -20, 20)), most))
 

@@ -116,7 +116,7 @@ class Objective:
         return self._chosen(rows, places, figures) if which == "chosen" else self._teacher(rows, which)
 
     def _chosen(self, rows: Sequence[Sample], places: Sequence[Places], figures: dict[str, float]) -> mx.array:
-        """Return the averaged teacher's logits, or the untrained model's in rows that it alone follows better.
+        """Return the averaged teacher's logits, except in rows where only the untrained model follows.
 
         The number of these rows is added to `figures`.
         """
@@ -145,7 +145,7 @@ class Objective:
         return self._run(self._read, weights, one.ids, one.at)
 
     def _weights_of(self, rows: Sequence[Sample], one: Padded) -> tuple[mx.array, ...]:
-        """Return the allowed tokens and their original log-probabilities for importance weights; empty if unused."""
+        """Return the allowed tokens and the original log-probabilities for importance weights; empty if unused."""
         if self._settings.importance_clip is None:
             return ()
         width = one.mask.shape[1]

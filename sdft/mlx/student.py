@@ -28,7 +28,7 @@ from selfsurf.sdft.rollouts.models import reuse
 from selfsurf.sdft.settings import TrainSettings
 
 Weights: TypeAlias = dict[str, mx.array]
-"""LoRA matrices by MLX's names."""
+"""LoRA matrices by their names in MLX."""
 
 _DTYPES: dict[str, Any] = {"auto": "auto", "bf16": "bfloat16", "fp32": "float32"}
 

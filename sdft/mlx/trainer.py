@@ -103,7 +103,7 @@ class MLXTrainer:
         self.optimizer = AdamW(learning_rate=0.0, weight_decay=0.0, bias_correction=True)
         self.optimizer.init(model.weights)
         self._slower = 1.0
-        """Factor of the learning rate after rollbacks to the best state."""
+        """Factor by which rollbacks have reduced the learning rate."""
 
     def add_callback(self, callback: TrainerCallback) -> None:
         """Add a callback that is called after the others."""

@@ -134,7 +134,7 @@ class LocalGenerator:
         results = self._rollouts.run(self._agent, jobs, seed=seed, version=self._version, lead=self._lead)
         seconds, tally = time.monotonic() - start, self._rollouts.tally - before
         self._tally += tally
-        del self._asked[number]  # last, so that a failed batch can be collected again
+        del self._asked[number]  # deleted last, so that a failed batch can be collected again
         return Batch(results, tally, seconds, waited=seconds)
 
     def forget(self, number: int) -> None:

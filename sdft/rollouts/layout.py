@@ -22,7 +22,7 @@ class Resources(BaseModel):
         return {"num_cpus": self.num_cpus, "num_gpus": self.num_gpus, "resources": dict(self.custom)}
 
     def total(self, workers: int) -> dict[str, float]:
-        """Return the resources of a number of workers together, by Ray's names."""
+        """Return the total resources of a number of workers, by Ray's names."""
         each = {"CPU": self.num_cpus, "GPU": self.num_gpus, **self.custom}
         return {name: workers * amount for name, amount in each.items() if amount}
 
@@ -49,8 +49,8 @@ class RolloutSettings(BaseModel):
     scheduling to the last bit; otherwise another batch may change the last bits of probabilities and so, rarely, a
     token."""
     ahead: Literal[0, 1] = 0
-    """Number of batches played in advance. 1 plays the next batch while the current one is learned from, with weights
-    one step older, for which `importance_clip` can compensate."""
+    """Number of batches played in advance. With 1, the next batch is played while the current one is learned from; its
+    samples come from weights one step older, which `importance_clip` can compensate."""
     engine: str | None = None
     """Address of a vLLM server, such as `http://host:8000/v1`, that samples instead of the policy workers' own models.
     It loads each version of the adapter from `engine_folder`."""
@@ -62,7 +62,7 @@ class RolloutSettings(BaseModel):
     call_timeout: float = Field(default=120.0, gt=0)
     """Timeout of one call of a policy worker's model, in seconds; then another policy worker is asked."""
     patience: float = Field(default=300.0, gt=0)
-    """Seconds of retries with unresponsive policy workers before the episode becomes `env_error`."""
+    """Seconds for which calls to unresponsive policy workers are retried before the episode ends as `env_error`."""
     episode_timeout: float = Field(default=600.0, gt=0)
     """Timeout of an episode in a browser worker, in seconds."""
 

@@ -70,8 +70,8 @@ class ModelMaker(Protocol):
 
 
 REUSE = 256
-"""Megabytes of cached prompts, enough for a batch of episodes with a small model. The steps of an episode share a
-prefix."""
+"""Size of the prompt cache in megabytes, enough for a batch of episodes with a small model. The steps of an episode
+share a prefix."""
 
 
 def reuse(most: int | None) -> int:

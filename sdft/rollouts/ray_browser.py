@@ -50,7 +50,7 @@ class Setup:
 
 
 class BrowserWorker:
-    """An async actor around a `Player`, which runs in its own thread.
+    """Async Ray actor that runs a `Player` in a thread of its own.
 
     Args:
         setup: configuration of the worker.
@@ -71,7 +71,7 @@ class BrowserWorker:
         self._sources: list[Any] = []
         self._playing: Counter[int] = Counter()  # episodes by version of their weights
         self._asked: queue.SimpleQueue[tuple[Ask, Future[Result]]] = queue.SimpleQueue()
-        self._under_way: dict[int, tuple[Ask, Future[Result]]] = {}  # by the id of the request, kept alive here
+        self._under_way: dict[int, tuple[Ask, Future[Result]]] = {}  # requests in progress, by `id`
         self._stopping = False
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()

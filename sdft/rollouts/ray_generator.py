@@ -27,7 +27,7 @@ from selfsurf.sdft.rollouts.ray_cluster import get_patiently, reason_of
 from selfsurf.sdft.rollouts.ray_policy import PolicyWorker
 
 STARTS = 3
-"""Maximum number of consecutive deaths of a worker before it is ready."""
+"""Maximum number of consecutive failed starts of a worker."""
 
 WATCH = 1.0
 """Seconds between two checks of the policy workers."""
@@ -48,7 +48,7 @@ class _Browser:
     since: float
     """Time at which the start was requested."""
     deaths: int = 0
-    """Number of consecutive deaths before the worker was ready."""
+    """Number of consecutive failed starts of the worker."""
     replaces: bool = False
     """Whether the worker replaces a lost one."""
     told: bool = False
@@ -216,7 +216,7 @@ class RayGenerator:
         return self._sources[tasks]
 
     def collect(self, number: int) -> Batch:
-        """Wait for a batch and return it; the tally is checked."""
+        """Wait for a batch and return it, after checking its tally."""
         start = time.monotonic()
         with self._lock:
             order = self._orders[number]
@@ -326,7 +326,7 @@ class RayGenerator:
                 log.warning("browser worker %d is replaced: process %d has taken its place", starting, pid)
             return
         flight = self._flights.get(reference)
-        if flight is None:  # its worker has been replaced meanwhile
+        if flight is None:  # the worker has been replaced
             return
         try:
             result = self._ray.get(reference, timeout=60)
@@ -392,7 +392,7 @@ class RayGenerator:
         now = self._clock.look()
         limit = self._layout.episode_timeout + SLACK
         for number in {flight.browser for flight in self._flights.values() if now - flight.since > limit}:
-            if not self._answers(self._browsers[number], now):  # otherwise it ends late episodes itself
+            if not self._answers(self._browsers[number], now):  # otherwise the worker ends it itself
                 self._replace(number, "it does not answer")
         for number, one in self._browsers.items():
             if one.ready is not None and one.replaces and not one.told and now - one.since > PENDING:

@@ -60,7 +60,7 @@ class _Call:
 
 
 class PolicyWorker:
-    """An async actor around a model.
+    """Async Ray actor that runs a model.
 
     Args:
         maker: factory of the model.
@@ -200,7 +200,7 @@ class RemotePolicy:
         self._weights: list[Any] = []
 
     def use(self, version: int, weights: list[Any]) -> None:
-        """Set the weights for sampling, as a list with their Ray reference, which Ray therefore doesn't resolve."""
+        """Set the weights for sampling. They are a Ray reference in a list, which Ray doesn't resolve on the way."""
         self._version, self._weights = version, weights
 
     def complete(self, conversations: Sequence[Conversation], **options: Any) -> list[Completion]:

@@ -35,7 +35,7 @@ class WorkerFigures:
     policy_rows: float
     """Actions per second of one policy worker with full batches."""
     driver_seconds: float
-    """Seconds per episode of the process that distributes episodes and receives results."""
+    """Seconds per episode that the driver process spends distributing episodes and receiving results."""
     worker_mb: float
     """Memory in MB of a browser worker with its browser, without contexts."""
     context_mb: float

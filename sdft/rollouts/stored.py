@@ -65,7 +65,7 @@ class StoredGenerator:
             results += self.taken(jobs[first : first + size], [derived(seed, first + row) for row in range(size)])
         seconds, tally = time.monotonic() - start, Tally(asked=len(jobs), finished=len(jobs))
         self._tally += tally
-        del self._asked[number]  # last, so that a failed batch can be collected again
+        del self._asked[number]  # deleted last, so that a failed batch can be collected again
         return Batch(results, tally, seconds, waited=seconds)
 
     def taken(self, jobs: Sequence[Job], seeds: Sequence[int] | None = None) -> list[Result]:

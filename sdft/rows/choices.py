@@ -1,4 +1,4 @@
-"""Choices in a recording (options, links, radio buttons, table rows), and the texts of each that its goal names.
+"""Choices in a recording (options, links, radio buttons, table rows), and the words by which the goal decides them.
 
 In a variation only the goal may identify the right member, so all alternatives have to be known: they exchange their
 positions and words together (`renaming.py`, `layout.py`).
@@ -21,12 +21,12 @@ MOST = 60
 """Maximum number of members of a choice; a larger set is not decided by the goal's words."""
 
 _OPTIONS = ("radio", "checkbox", "option", "switch", "tab", "menuitemradio", "menuitemcheckbox")
-"""Roles whose elements are members of one choice if they are next to each other, whatever their names."""
+"""Roles whose elements are members of one choice if they share a part of the page, whatever their names."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of one element, or one option of an element, at a step."""
+    """A choice made at a step: one of several elements, or one option of an element."""
 
     step: int
     label: str
@@ -38,8 +38,8 @@ class Choice:
     chosen: int
     """Index of the chosen member."""
     columns: tuple[tuple[str, ...], ...]
-    """Distinguishing texts for which the goal names the chosen member's: for each such text, the texts of all members
-    in order. Empty if the goal doesn't identify the member."""
+    """Columns of texts that distinguish the members. A column has one text per member, and the goal contains that of
+    the chosen member. Empty if the goal doesn't identify the member."""
     rows: tuple[tuple[str, ...], ...] = ()
     """Texts in each member's part of the page, if these parts have the same structure."""
 
@@ -140,7 +140,7 @@ def _by_name(names: Sequence[str], chosen: int, goal: str) -> tuple[tuple[str, .
 
 
 def _slots(texts: Sequence[str], chosen: int, goal: str) -> tuple[str, ...]:
-    """Return each text's counterpart of what the goal names in the chosen text; empty if the goal names nothing."""
+    """Return the part of each text that corresponds to the part of the chosen text in the goal; empty if none."""
     value = shared_words(texts[chosen], goal, [one for one in texts if one != texts[chosen]])
     if not value or len(set(texts)) == 1:
         return ()
@@ -149,7 +149,7 @@ def _slots(texts: Sequence[str], chosen: int, goal: str) -> tuple[str, ...]:
 
 
 def _within(name: str, before: str, after: str) -> str:
-    """Return a name without the words around another name's value, as far as it shares them.
+    """Strip from a name the words that surround the value in another name.
 
     All numbers count as equal: "France (+33)" beside "Germany (+49)" gives "France".
     """
@@ -170,7 +170,7 @@ def _alike(words: Sequence[str], others: Sequence[str]) -> int:
 
 
 def _by_columns(rows: Sequence[Sequence[str]], chosen: int, goal: str) -> tuple[tuple[str, ...], ...]:
-    """Return the columns that the goal names, given one row of texts per member."""
+    """Return the columns that distinguish members and that the goal decides, from one row of texts per member."""
     if not rows or len({len(row) for row in rows}) > 1:
         return ()
     columns = [_slots(column, chosen, goal) for column in zip(*rows, strict=True)]

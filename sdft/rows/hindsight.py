@@ -73,5 +73,5 @@ def beside(tries: Sequence[Try], solved: Sequence[Try]) -> Hindsight:
 
 
 def page_of(seen: Observation) -> tuple[str, str, int]:
-    """Return the identity of a page, in which the focus doesn't count."""
+    """Return a page's identity, which ignores the focus."""
     return seen["url"], _FOCUS.sub("", seen["dom"]), len(seen["tabs"])

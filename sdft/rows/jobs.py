@@ -28,24 +28,24 @@ _RECORDED = {
 """Settings of a run that learns demonstrations without playing."""
 
 LABELS: tuple[Labels, Labels] = ("fields", True)
-"""Value of `labels` in runs without playing, by whether the recordings are `labelled_alike`. It is easier to choose a
-goal's value for a field after writing the field's label. It is easier to find an element that the goal names by its
-name than by its number; but where names change, a new name is easily mistaken for a recorded one."""
+"""Values of `labels` in runs without playing: `"fields"`, or True if the recordings are `labelled_alike`. A model fills
+a field more reliably after writing its label, and finds an element that the goal names more reliably by name than by
+number. If labels vary, however, it tends to write a recorded name instead of a new one."""
 
 ROWS, ROWS_A_STEP = (8, 12), 0.4
 """Minimum and maximum number of recorded rows in an optimizer step, and rows per recorded step, in runs without
 playing."""
 
 STEPS, TIMES = (36, 64), (25, 10)
-"""Minimum and maximum number of optimizer steps in runs without playing, and repetitions of each recorded step, by
-whether the recordings are `labelled_alike`. If they are, more important steps (`variation.TURNS`, `CHOSEN`) are
-repeated more often, and several recordings share the repetitions of one."""
+"""Minimum and maximum number of optimizer steps in runs without playing, and repetitions of each recorded step (fewer
+if the recordings are `labelled_alike`). If they are, more important steps (`variation.TURNS`, `CHOSEN`) are repeated
+more often, and several recordings share the repetitions of one."""
 
 WRITTEN = 64
 """Minimum token budget of a reply in runs without playing, since labels take tokens."""
 
 BESIDE_TEXT = 24
-"""Number of reply tokens besides the typed text, each of whose tokens has at least one character."""
+"""Number of reply tokens allowed in addition to one per character of the typed text."""
 
 
 def training_jobs(settings: TrainSettings) -> list[Job]:

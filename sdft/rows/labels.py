@@ -1,4 +1,4 @@
-"""Other labels for the elements of a flow, so that a label is not learned letter by letter.
+"""Other labels for the elements of a flow, so that labels aren't memorized letter by letter.
 
 Another page may say "Your email" or "Email address" instead of "Email", or "Secret word" instead of "Password". Every
 language adds words of its own, so added words are random: the rest of the label has to suffice, and an entirely new

@@ -1,4 +1,4 @@
-"""Random rearrangement of an outline, with some lines omitted that a flow doesn't use."""
+"""Random rearrangement of an outline, without some of the lines that a flow doesn't use."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Layout:
         return self._drawn(_name(block)) < self._share
 
     def _drawn(self, name: str) -> float:
-        """Return a number from 0 to 1, always the same for a name."""
+        """Return a pseudorandom number from 0 to 1, always the same for a name."""
         return float(np.random.default_rng([self._seed, *name.encode()]).random())
 
 

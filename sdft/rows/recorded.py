@@ -27,18 +27,18 @@ from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.teacher.recording import Recording
 
 INVENTED = 0.7
-"""Probability that meaningless words are among the replacements of words that goal and actions share."""
+"""Probability that replacements for words shared by goal and actions may be meaningless."""
 
 RELABELLED = INVENTED, 0.2
-"""Probability that elements get other labels, by whether the recordings are `labelled_alike`. An invented label may not
-reveal its field's content, so that it can't be learned."""
+"""Probabilities that elements are relabelled, for recordings that are not, and that are, `labelled_alike`. A field with
+an invented label can be unlearnable, because the label may not indicate the content."""
 
 _ORDER, _VARIATION = 1, 2
 """Salts that separate the random streams drawn from a run's seed."""
 
 
 class Recorded:
-    """Steps of recordings as rows, in turn.
+    """Recorded steps as training rows, in turn.
 
     Args:
         recordings: complete recordings from disk.

@@ -48,7 +48,7 @@ class Sample:
     prefill_ids: list[int]
     grammar: str | None
     right: bool | None
-    """Whether the student took the action in the teacher's context; None if that names no action."""
+    """Whether the student took the action in the teacher's context; None if the context names no action."""
     seen: Seen = field(default_factory=Seen)
     """Image inputs of a vision-language model."""
     version: int = 0

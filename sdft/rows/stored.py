@@ -33,8 +33,8 @@ from selfsurf.sdft.rows.hindsight import Hindsight, Try, beside, in_hindsight, p
 from selfsurf.sdft.teacher.recording import Recording, Shown
 
 FEWEST = 5
-"""Number of different episodes from which on every fifth is held out and a gain can be claimed. Fewer are all trained
-on."""
+"""Minimum number of different episodes of which some are held out, one in five, to measure a gain. Fewer are all
+trained on."""
 
 _ID = re.compile(r"[\w.-]+/[\w.-]+-v\d+")
 
@@ -46,7 +46,7 @@ class StoredStep:
     observation: Observation
     """Observation with the page's complete outline."""
     actions: tuple[Act, ...]
-    """Actions of the step. A str is a reply without an action; a rejected `finish` replaces the action done instead."""
+    """Actions of the step. A str is a reply without an action; a rejected claim of success is a `finish`."""
     reward: float
     error: str
     """Reason why the action failed; empty if it succeeded."""
@@ -90,7 +90,7 @@ class StoredEpisode:
     goal: str
     seed: int
     solved: bool
-    """Whether a task, a person or a judge judged the goal reached."""
+    """Whether the goal was reached, according to a task, a person or a judge."""
     rewarded: bool
     """Whether the rewards of the steps count; False if the infrastructure failed the episode."""
     steps: tuple[StoredStep, ...]
@@ -171,7 +171,7 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class Kept(State):
-    """A state at which the agent should still do what it did."""
+    """A state at which the agent should repeat its recorded action."""
 
     @property
     def shown(self) -> Action:
@@ -188,7 +188,7 @@ class Stored:
     episodes: list[StoredEpisode]
     """Complete episodes, in the order of their paths."""
     left_out: dict[Path, str]
-    """Reason by folder for each episode that was left out."""
+    """Reasons why episodes were left out, by folder."""
 
     def teaching(self, kinds: Iterable[str] | None = None) -> list[StoredEpisode]:
         """Return the episodes with a step that teaches an action of these kinds (None for all kinds)."""
@@ -256,7 +256,7 @@ def states_of(episodes: Iterable[StoredEpisode], kinds: Iterable[str] | None = N
 
 
 def recordings_of(episodes: Iterable[StoredEpisode]) -> list[Recording]:
-    """Return recordings of episodes: a solved one from beginning to end, another as single steps.
+    """Return recordings of episodes: a solved episode from beginning to end, an unsolved one as single steps.
 
     An unsolved episode may teach the same action at many steps that went wrong, so its steps don't form a sequence. In
     a solved episode, an action that worked later is a recording of its own, too, unless it was done on the same page.
@@ -346,14 +346,14 @@ def _stored(folder: Path, images: bool, stamp: tuple[int, ...]) -> StoredEpisode
     try:
         final = final and outlines.whole(final)
     except ValueError:
-        final = None  # its page's outline is missing
+        final = None  # the outline of the final page is missing
     return StoredEpisode(
         folder, label, meta["goal"], meta["seed"] or 0, checked.solved, rewarded, tuple(steps), checked.judged, final
     )
 
 
 def _label(name: str) -> str:
-    """Return a task's id unchanged; replace any other name, which might be a file that loading would run."""
+    """Return a task's id unchanged; replace any other name, because loading it might execute a file."""
     if _ID.fullmatch(name):
         return name
     return "recorded " + re.sub(r"[^\w.-]+", " ", name.rpartition("/")[2]).strip()

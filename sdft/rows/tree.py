@@ -53,7 +53,7 @@ class Tree:
         return [range(parts[n - before].start, parts[n - before + length - 1].stop) for n in own]
 
     def _period(self, parts: Sequence[range], own: Sequence[int]) -> tuple[int, int]:
-        """Return how many parts belong to each element, before it and in all; 0 and 1 if only its own does."""
+        """Return the number of parts before each element that belong to it, and of all its parts; else 0 and 1."""
         gaps = {after - before for before, after in pairwise(own)}
         if len(gaps) != 1:
             return 0, 1

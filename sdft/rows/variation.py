@@ -41,9 +41,8 @@ ALIKE = 0.75
 """Minimum share of a recording's labels that all other recordings have, for them to count as labelled alike."""
 
 TURNS, CHOSEN = 3, 8
-"""Repetitions of important steps. The first applies where the goal names the typed text, and to the next step on the
-same page, where only the finished step shows what comes next. The second applies where the goal decides a choice, which
-is learned last."""
+"""Repetitions of important steps: `TURNS` if the goal names the typed text, and for the next step on the same page,
+where only the finished step shows what comes next; `CHOSEN` if the goal decides a choice, which is learned last."""
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _STRUCTURE = re.compile(r" level=\d+$")
@@ -155,7 +154,7 @@ def shared_texts(recording: Recording) -> list[str]:
 
 
 def texts_of_pages(recording: Recording) -> list[str]:
-    """Return the typed or answered texts that the page, or an earlier one, contains."""
+    """Return the typed or answered texts that appeared on the same page or an earlier one."""
     found, said = [], ""
     for shown in recording.steps:
         said += "\n" + shown.observation["page_text"]
@@ -239,7 +238,7 @@ def _done(shown: Shown) -> list[str]:
 
 
 def _without_choice(recording: Recording, choices: Sequence[Choice]) -> set[str]:
-    """Return clicked names without alternatives, such as "Log in", which the goal doesn't select among several."""
+    """Return clicked names that had no alternatives, such as "Log in"."""
     decided = {one.step for one in choices}
     return {
         text for step, shown in enumerate(recording.steps) if shown.action.name == "click" and step not in decided
@@ -248,7 +247,7 @@ def _without_choice(recording: Recording, choices: Sequence[Choice]) -> set[str]
 
 
 def _by_place(recording: Recording, choices: Sequence[Choice]) -> set[int]:
-    """Return the elements possibly chosen by position: links that the goal doesn't name, and namesakes."""
+    """Return elements possibly chosen by position: links that the goal doesn't name, and duplicate names."""
     decided = {one.step for one in choices}
     found = set()
     for step, shown in enumerate(recording.steps):

@@ -27,7 +27,7 @@ from selfsurf.sdft.rows.samples import Sample, choose
 from selfsurf.sdft.rows.stored import StoredEpisode
 
 MISSED = "what was done did not reach the goal"
-"""Verdict on a claim in a failed episode."""
+"""Verifier's reason for rejecting a claim in a failed episode."""
 
 
 @dataclass(frozen=True)

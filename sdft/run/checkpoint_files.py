@@ -1,4 +1,4 @@
-"""Atomic checkpoint folders: written under another name, then renamed. Old ones are removed.
+"""Atomic checkpoint folders, written under a temporary name and then renamed, and the removal of old ones.
 
 A process can be killed at any moment; a partly written checkpoint is left under `UNFINISHED` and never read. Hashes
 stored with a checkpoint reveal later changes.
@@ -126,7 +126,7 @@ def publish(made: Path, target: Path) -> None:
 
 def discard(folder: Path) -> None:
     """Remove a folder if it exists. A kill leaves either all of it or nothing under its name."""
-    going = folder.with_name(f".{folder.name}.{UNFINISHED}")  # name that no other folder can have
+    going = folder.with_name(f".{folder.name}.{UNFINISHED}")  # a name that no other folder has
     shutil.rmtree(going, ignore_errors=True)
     if folder.exists():
         folder.rename(going)
@@ -134,7 +134,7 @@ def discard(folder: Path) -> None:
 
 
 def forget_old(folder: Path, keep: int) -> None:
-    """Remove all checkpoints except the newest `keep` and the best one named by each of these.
+    """Remove all checkpoints except the newest `keep` and the best checkpoints that they name.
 
     Remains of removals that a kill interrupted are removed, too.
     """

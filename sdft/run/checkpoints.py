@@ -36,7 +36,7 @@ class CheckpointManager(TrainerCallback, ExportableState):
     settings: TrainSettings
     """Settings with the evaluation interval and the limits."""
     log: MetricsLog
-    """Metrics log, in which the reasons of rollbacks are recorded."""
+    """Metrics log that records the reasons for rollbacks."""
     steps: WholeSteps
     """Interrupt handling, which lets signals interrupt an evaluation."""
     resumed_at: int | None = None
@@ -132,7 +132,7 @@ class CheckpointManager(TrainerCallback, ExportableState):
 
     def _keep(self, evaluation: Evaluation) -> None:
         self.best = evaluation
-        self.trainer.state.best_global_step = evaluation.step  # protects its checkpoint from removal
+        self.trainer.state.best_global_step = evaluation.step  # protects this checkpoint
 
     def _go_back(self, reason: str) -> None:
         assert self.best is not None

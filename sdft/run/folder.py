@@ -141,7 +141,7 @@ def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
 
 
 def _keep_sources(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
-    """Save the hashes of a run's recordings and first adapter, or check that a resumed run has the same."""
+    """Save the hashes of a run's recordings and of the adapter that it starts from, or check that they match."""
     named = (*settings.demonstrations, *settings.hindsight_episodes)
     now: dict[str, str] = {}
     if settings.offline:

@@ -30,7 +30,7 @@ class Quiet:
         """Number of the deferred signal; None if there is none."""
 
     def begin(self) -> None:
-        """Start to defer signals."""
+        """Start deferring signals."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number in _SIGNALS:
@@ -87,7 +87,7 @@ class WholeSteps(TrainerCallback):
             self._stopped = control.should_save = control.should_training_stop = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Mark the last step as finished, and raise an interrupt that stopped several processes."""
+        """Mark the last step as finished; raise KeyboardInterrupt if an interrupt stopped several processes."""
         self._whole = True
         self._quiet.end()
         if self._stopped:

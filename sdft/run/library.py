@@ -25,9 +25,9 @@ class Library:
     student: Callable[[Any, TrainSettings], dict[str, Any]]
     """Function that returns the trainer's `model` and `peft_config` for a policy."""
     rehearsal: Callable[..., Any]
-    """Function like `sdft.loss.rehearsal.rehearsal_of`."""
+    """Function that returns a run's rehearsal (`sdft.loss.rehearsal.rehearsal_of`)."""
     practice: Callable[..., Any]
-    """Function like `sdft.loss.practice.practice_of`."""
+    """Function that returns a run's practice (`sdft.loss.practice.practice_of`)."""
     save: Callable[[Any, Path, dict[str, Any]], Any]
     """Function that writes an adapter (`sdft.run.model.save_adapter`). Every process calls it; only the first writes.
     """

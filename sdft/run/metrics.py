@@ -27,7 +27,8 @@ Progress = Callable[[int, dict[str, float]], None]
 _FAMILIES = ("success", "masked", "evaluation/tasks")
 """Families of columns: `family/name` is stored in `metrics.jsonl` under one object `family`."""
 _STEP_COLUMNS = ("loss", "evaluation/perplexity")
-"""Columns that mark a log as a line: the first of a step, the second of the base model. The closing log has neither."""
+"""Columns that identify a log as a line of metrics: the first in the log of a step, the second in that of the base
+model. A run's closing log has neither."""
 
 
 def batch_figures(results: Sequence[Result], samples: Sequence[Sample], rows: Sequence[Sample]) -> dict[str, float]:
@@ -89,7 +90,7 @@ class MetricsLog(TrainerCallback):
         self._remarks: dict[str, str] = {}
         step = -1 if resumed_at is None else resumed_at
         self.kept = list(takewhile(lambda line: line["step"] <= step, intact_lines(path)))
-        """Lines of earlier starts."""
+        """Lines of metrics written by earlier starts."""
         if is_first():
             write_atomically(path, "".join(json.dumps(line) + "\n" for line in self.kept))
         if self.kept:

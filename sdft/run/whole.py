@@ -53,7 +53,7 @@ class WholeCheckpoints(Trainer):
         training = self.model.training
         self._load_from_checkpoint(str(files.checkpoint(Path(self.args.output_dir), step)))
         activate(self.model, STUDENT)
-        self.model.train(training)  # PEFT leaves evaluation mode on, which TRL takes as evaluating
+        self.model.train(training)  # PEFT leaves evaluation mode on; TRL files metrics by mode
 
     def slow_down(self, step: int, factor: float) -> None:
         """Restore the optimizer from a checkpoint, and multiply the learning rate by `factor` from now on."""

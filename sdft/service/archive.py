@@ -29,7 +29,8 @@ ADAPTER_NAME = re.compile(
 BROUGHT_NAME = re.compile(rf"(?:{ADAPTER_NAME.pattern}|origin\.json)")
 """File names of an adapter that `deploy` fetched, including the file that records its origin."""
 LARGEST_ADAPTER = 8 * 2**30
-"""Maximum size of an adapter in bytes. In float32, one of rank 64 for a model of 70 billion weights has 3.3 GB."""
+"""Maximum size of an adapter in bytes. In float32, an adapter of rank 64 for a model of 70 billion weights has 3.3 GB.
+"""
 _FOLDER = re.compile(r"(?:\./?|(?:\./)?artifacts/?)")
 
 

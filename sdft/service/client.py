@@ -248,7 +248,7 @@ class ServiceClient:
             try:
                 _check(self._http.delete(f"/adapters/{name}/leases/{lease}", timeout=_GIVING_BACK))
             except (httpx.HTTPError, ServiceError) as error:
-                _log.info("The lease was not given back: %s", error)  # it expires by itself
+                _log.info("The lease was not given back: %s", error)  # the lease expires by itself
 
     def download(
         self,
@@ -341,7 +341,7 @@ def _read(kind: type[S], answer: httpx.Response) -> S:
 
 
 def _check(answer: httpx.Response) -> None:
-    """Raise an error response or a redirect as an exception.
+    """Raise ServiceError for an error response or a redirect.
 
     Raises:
         ServiceError: the response is an error or a redirect.

@@ -225,5 +225,5 @@ def _packed(folders: Mapping[str, Path]) -> bytes:
 
 def _unpack(files: bytes, folder: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(files)) as tar:
-        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python before 3.11.4 has none
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # missing before Python 3.11.4
         tar.extractall(folder)

@@ -1,4 +1,4 @@
-"""Error responses, all in the form `{type, message, retryable}`. They repeat nothing of the request."""
+"""Error responses, all in the form `{type, message, retryable}`. No response repeats any part of the request."""
 
 from __future__ import annotations
 

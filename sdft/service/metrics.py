@@ -31,7 +31,7 @@ class Metrics:
         self._quota = Gauge("quota_bytes", "Bytes that it may have.", **named)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request; nonstandard methods are counted as one."""
+        """Count a request; nonstandard methods are counted as `other`."""
         known = method if method in ("GET", "HEAD", "POST", "DELETE") else "other"
         self._requests.labels(known, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)

@@ -11,10 +11,10 @@ TEXT = 'The page shows:\nlink "Home" id 1\nbutton "Submit" id 2\ntextbox "Name" 
 MOST = 16
 """Number of tokens whose logits are recorded."""
 TOLERANCE = 1e-3
-"""Maximum difference of equal float32 logits, which depend on the kernels."""
+"""Maximum difference between float32 logits of the same adapter on different kernels."""
 ROUNDING = 2.0**-6
-"""Maximum difference of equal 16-bit logits, as a share of the largest logit. SmolLM2's in bfloat16 and float32 differ
-by 0.007 of it."""
+"""Maximum difference between 16-bit logits of the same adapter, as a share of the largest logit. SmolLM2's in bfloat16
+and float32 differ by 0.007 of it."""
 
 
 def record(model: Any, tokenizer: Any) -> Probe:

@@ -190,7 +190,7 @@ class Probe(Schema):
     logits: tuple[float, ...]
     """Logits of these tokens, with the adapter."""
     moved: float
-    """Largest change of one of these logits by the adapter."""
+    """Largest change that the adapter makes to one of these logits."""
     dtype: str
     """Precision of the base model on the server."""
 

@@ -85,7 +85,7 @@ class Supervisor:
             if child.poll() is not None:
                 if child.returncode not in (0, IN_USE, LOST):
                     _log.warning("A trainer ended with exit code %d.", child.returncode)
-                    if (job := self._store.job(id)).status == "queued":  # it died before it began
+                    if (job := self._store.job(id)).status == "queued":  # died before its start
                         self._take_back(job)
                 del self._children[id]
         self._end_silent()

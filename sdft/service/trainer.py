@@ -148,7 +148,7 @@ def main(root: Path, id: str, parent: int | None = None) -> int:
     store = Store(place.database)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with store.transaction():  # it may have been cancelled meanwhile
+    with store.transaction():  # the job may have been cancelled meanwhile
         job = store.job(id)
         if job.status not in ("queued", "running"):
             return 0
@@ -198,7 +198,7 @@ def _beat(place: Place, id: str, over: threading.Event, parent: int | None) -> N
     while not over.wait(HEARTBEAT):
         try:
             ends = store.beat(id)
-        except sqlite3.Error:  # perhaps a full disk; the next one may succeed
+        except sqlite3.Error:  # perhaps a full disk; the next heartbeat may succeed
             logging.getLogger(__name__).exception("A sign of life could not be written.")
             ends = False
         if ends or parent not in (None, os.getppid()):

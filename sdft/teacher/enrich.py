@@ -135,7 +135,7 @@ class Enricher:
         return enriched
 
     def take_counts(self) -> dict[str, int]:
-        """Return the number of texts asked anew, cached, failed, or over the limit since the last call."""
+        """Return the numbers of explanations requested, cached, failed and over the limit since the last call."""
         counts = {f"enrich/{name}": self._counts[name] for name in ("asked", "cached", "failed", "capped")}
         self._counts.clear()
         return counts

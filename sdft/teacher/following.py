@@ -1,4 +1,4 @@
-"""Whether a teacher follows its demonstration; only a teacher that does may be learned from.
+"""Whether a teacher follows its demonstration, which decides how a row is learned.
 
 If a run learns recorded actions, a row is learned from the teacher's distribution if that gives the action at least
 half of the probability, and by cross-entropy otherwise.
@@ -40,7 +40,7 @@ def places(reply: Sequence[int], told: Sequence[int] | None) -> Places:
 
 
 def throughout(action: Sequence[int]) -> Places:
-    """Return all positions and tokens of a reply that is the demonstrated action itself."""
+    """Return all positions and tokens of an action, for a reply that equals the action."""
     return [*range(len(action))], [*action]
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.observation import Observation
 
 TOLERANCE = 0.1
-"""Maximum difference in similarity between recorded pages that count as the same page."""
+"""Maximum gap in similarity to the most similar recorded page, for pages that count as the same page."""
 
 ALIKE = 0.5
 """Minimum similarity of a page that counts as the recorded page. Below it, only an unambiguous element is matched."""
@@ -110,7 +110,7 @@ def fingerprint(recordings: Iterable[Recording]) -> str:
 
 
 def recording_of(episode: Episode) -> Recording:
-    """Return an episode from disk as a recording, without uninstructive steps.
+    """Return an episode from disk as a recording, without steps that teach nothing.
 
     Steps are left out if their action failed or was invalid, was a rejected claim of success, or was a graph's rather
     than the model's.

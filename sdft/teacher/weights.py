@@ -91,6 +91,6 @@ class FollowStudent(TrainerCallback):
         self.learned = learned
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Move the teacher."""
+        """Move the teacher, unless the step taught nothing."""
         if self.learned():
             move_teacher(kwargs["model"], self.rate)

@@ -39,7 +39,7 @@ Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 
 class RunTrainer(WholeCheckpoints):
-    """Base trainer of a run: fast LoRA layers, protection from forgetting, and batches that may teach nothing.
+    """Base trainer of a run, with fast LoRA layers, protection from forgetting, and batches that may teach nothing.
 
     Args:
         settings: settings of the run.
@@ -261,7 +261,7 @@ class LeaveAlone(TrainerCallback):
 
 
 def keep_precision(model: Any) -> None:
-    """Undo PEFT's and TRL's changes of precision beside 4-bit weights. Other models are left unchanged.
+    """Undo PEFT's and TRL's precision changes in models with 4-bit weights. Other models are unchanged.
 
     Norms, embeddings and head in float32 would make all activations float32: samples would differ from a worker's, and
     attention would lose its fused kernel on a GPU. An adapter in bfloat16 would round its updates away.

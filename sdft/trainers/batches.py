@@ -41,7 +41,7 @@ class NothingToTeach(ValueError):
 
 @dataclass(frozen=True)
 class Processes:
-    """Rank of this process among those that train together; by default the only process."""
+    """Position of this process in distributed training; by default the only process."""
 
     rank: int = 0
     count: int = 1
@@ -135,8 +135,7 @@ class Batches:
         self._shown = False
         """Whether the current batch has a row with a known action, in any process."""
         self._explained = 0
-        """Number of rows with a known action, the first ones, whose teacher prompt may contain an explanation by a
-        large model."""
+        """Number of leading rows with a known action whose teacher prompt may contain a large model's explanation."""
         self._unheard: int | None = 0 if settings.enrich else None
         """Number of batches so far from whose explanations nothing was learned; None once something was, or without
         `enrich`."""

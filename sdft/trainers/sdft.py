@@ -90,7 +90,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         self.pipeline = self._batches.pipeline
         self._teacher = settings.teacher_weights
         if self._teacher == "chosen" and accelerator.num_processes > 1:
-            self._teacher = "base"  # a second pass would need every process to take it
+            self._teacher = "base"  # a second pass would have to be collective
         if self._teacher in ("ema", "chosen"):
             add_teacher(self.model)
             self.add_callback(FollowStudent(settings.teacher_rate, lambda: self.learned))
@@ -178,7 +178,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
             return self.logits(held, ids, attended, mask, images)
 
     def _chosen(self, held: Any, told: Sequence[torch.Tensor], images: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """Return the averaged teacher's logits, or the untrained model's in rows that it alone follows better."""
+        """Return the averaged teacher's logits, except in rows where only the untrained model follows."""
         teacher, sharp = self._taught("ema", held, told, images), self.settings.teacher_temperature
         follows = _following((teacher / sharp).log_softmax(-1), inputs["places"])
         if rows := [row for row, one in enumerate(follows) if one < FOLLOWS]:

@@ -165,7 +165,7 @@ class DemonstrationTrainer(RunTrainer):
         return loss / self.over_all(float(mask.sum())) + self.forgetting(model)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Return the batches in order. Those of transformers have equal sizes, which would learn some rows twice."""
+        """Return the batches in order. Transformers' equal-sized batches would learn some rows twice."""
         rows: Any = self.train_dataset
         batches = batches_of(len(rows), self.args.max_steps)
         loader: DataLoader[Any] = DataLoader(rows, batch_sampler=batches, collate_fn=list)
