@@ -115,7 +115,7 @@ def _check_kinds(model: Any, lora: Any, rollouts: Any) -> None:
 
 
 def _adapter(base: TransformersPolicy, lora: LoraConfig | None) -> tuple[Any, Any]:
-    """Return the adapter's configuration, and again the configuration if the adapter is still to be made, else None."""
+    """Return the adapter's configuration, and the configuration of the adapter to add, None if the model has one."""
     there = getattr(base.model, "peft_config", None)
     if there is None:
         made = lora or lora_config(base.model, TrainSettings.model_construct())  # the lora_* defaults apply

@@ -2,8 +2,8 @@
 
 The teacher is the same model with more context, which includes the right action (`sdft.teacher`). It reads the
 student's own tokens, so each token has two distributions over the whole vocabulary. Their divergence is minimized, with
-gradients for the student only: a mean over each row's tokens, then over the rows. Averaging by row makes the tokens
-that choose the element count less the more text the action types.
+gradients for the student only: a mean over each row's tokens, then over the rows. Averaging by row gives the tokens
+that choose an element less weight in an action that types more text.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from selfsurf.agents.policies.transformers.policy import make_lm_head_contiguous
 from selfsurf.sdft.loss.lora import make_lean
 
 PACKED = "selfsurf_packed"
-"""Name under which transformers knows the attention function for packed rows."""
+"""Name under which the attention function for packed rows is registered with transformers."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Held-out evaluation during training: success on unseen episodes, and general ability.
 
-Success is that of greedy episodes; offline, it is the share of recorded actions done at recorded states.
+Success is that of greedy episodes; offline, it is the share of recorded actions reproduced at recorded states.
 """
 
 from __future__ import annotations

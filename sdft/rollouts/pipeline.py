@@ -22,7 +22,7 @@ class Pipeline:
     _asked: dict[int, list[Job]] = field(default_factory=dict)
 
     def batch(self, number: int, jobs: list[Job], batches: int) -> Batch:
-        """Return a batch, sampled by the current weights or, if it was requested in advance, by those at that time.
+        """Return a batch, sampled by the current weights or, if requested in advance, by the weights at that time.
 
         Args:
             number: number of the batch, equal to the number of optimizer steps so far and the version of the weights.

@@ -111,7 +111,7 @@ class PolicyWorker:
 
     async def _serve(self) -> None:
         while True:
-            self._calls = [call for call in self._calls if not call.answer.done()]  # some may have been cancelled
+            self._calls = [call for call in self._calls if not call.answer.done()]  # some calls were cancelled
             since = [call.since for call in self._calls]
             if not self._gather.due(since, moving=len(self._calls) < self._callers):
                 self._came.clear()

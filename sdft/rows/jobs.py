@@ -73,7 +73,7 @@ def site_of(job: Job) -> str:
 
 
 def check_live(settings: TrainSettings, jobs: Sequence[Job]) -> None:
-    """Refuse to play on a site only because a recording names it: it may be a real site, or on this machine.
+    """Refuse to play on a site only because a recording names it: the site may be real, or a service on this machine.
 
     Raises:
         ValueError: episodes would be played there.

@@ -1,8 +1,8 @@
 """Other labels for the elements of a flow, so that labels aren't memorized letter by letter.
 
 Another page may say "Your email" or "Email address" instead of "Email", or "Secret word" instead of "Password". Every
-language adds words of its own, so added words are random: the rest of the label has to suffice, and an entirely new
-label has to be recognized as the only one left.
+language adds words of its own, so added words are random: the rest of the label has to suffice, and an element with an
+entirely new label has to be identified by elimination.
 """
 
 from __future__ import annotations

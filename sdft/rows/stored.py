@@ -346,7 +346,7 @@ def _stored(folder: Path, images: bool, stamp: tuple[int, ...]) -> StoredEpisode
     try:
         final = final and outlines.whole(final)
     except ValueError:
-        final = None  # the outline of the final page is missing
+        final = None  # its outline is a diff to a missing page
     return StoredEpisode(
         folder, label, meta["goal"], meta["seed"] or 0, checked.solved, rewarded, tuple(steps), checked.judged, final
     )

@@ -1,7 +1,7 @@
 """Rows that train a verifier: true and false claims of success from episodes with a known outcome.
 
-Each episode gives the claim at its end, true if the episode was solved, and a premature claim at a random step. What a
-premature claim misses is, in a solved episode, the next action.
+Each episode gives the claim at its end, true if the episode was solved, and a premature claim at a random step. In a
+solved episode, the action missing at a premature claim is the next recorded one.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class CheckpointManager(TrainerCallback, ExportableState):
     """Callback that evaluates a run on held-out episodes, keeps its best state, and rolls back if the model gets worse.
 
-    Every evaluation is followed by a checkpoint, so the best state is one of the checkpoints, which is never removed. A
+    Every evaluation is followed by a checkpoint, so the best state is one of the checkpoints and is never removed. A
     rollback restores adapter, teacher and optimizer; samples and schedule continue, with a lower learning rate. A model
-    gets worse by too long a step or by bad luck, and new samples with shorter steps help against both.
+    gets worse because a step was too long or by bad luck; new samples and shorter steps help against both.
     """
 
     trainer: Any

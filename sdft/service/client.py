@@ -353,7 +353,7 @@ def _check(answer: httpx.Response) -> None:
     answer.read()
     try:
         problem = Problem.model_validate_json(answer.content)
-    except ValueError:  # for example from a proxy
+    except ValueError:  # for example a proxy's error page
         problem = Problem(
             type="http", message=f"The server answered {answer.status_code}.", retryable=answer.status_code >= 500
         )

@@ -22,7 +22,7 @@ _MISSED = {Outcome.FAILED: "the goal is missed", Outcome.INFEASIBLE: "the goal w
 class Feedback(Context):
     """Verdict on the student's action (an error, the episode's outcome), or else the changes on the page.
 
-    The action is described in words: its JSON would be copied, right or wrong.
+    The action is described in words, because the teacher would copy its JSON, right or wrong.
     """
 
     name: ClassVar[str] = "feedback"

@@ -1,6 +1,7 @@
 """Batches of an SDFT trainer, for any learning library: rows made of the student's episodes.
 
-They include the teacher's context, and raise when there is nothing to teach or the infrastructure fails too often.
+Drawing them includes the teacher's context, and raises if there is nothing to teach or the infrastructure fails too
+often.
 """
 
 from __future__ import annotations
