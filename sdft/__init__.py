@@ -1,10 +1,10 @@
-"""Learning: rollouts, samples, teacher, trainers, evaluation, adapters.
+"""Learning for browser agents: rollouts, samples, teacher, trainers, evaluation and adapters.
 
 from selfsurf.sdft import TrainSettings, train
 
 train(TrainSettings(tasks=("MiniWoB/click-link-v0",)), "runs/links")
 
-For a trainer of your own: `make_collector`, `rows_of` and `score` (docs/own-trainer.md).
+A custom trainer uses `make_collector`, `rows_of` and `score` (docs/own-trainer.md).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _HOMES = {
     "Collector": "rollouts.collector", "Job": "rollouts", "RolloutSettings": "rollouts.layout",
     "make_collector": "make", "rows_of": "rows.samples", "score": "loss.scoring",
 }  # fmt: skip
-"""Public names and the modules that they are loaded from when they are asked for: importing this loads no torch."""
+"""Module of each public name. Modules are imported on first access, so importing the package doesn't load torch."""
 
 __all__ = list(_HOMES)
 

@@ -1,4 +1,4 @@
-"""The agent that a run trains and evaluates. Loads no training code, so that a worker for episodes can use it."""
+"""The agent that a run trains and evaluates. Loads no training code, so that episode workers can import it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from selfsurf.sdft.settings import TrainSettings
 
 
 def prompt_of(settings: TrainSettings) -> AdapterPrompt:
-    """Return the prompt that a run trains under; it is saved beside the adapter (`agents.adapters.prompt`)."""
+    """Return the prompt settings that a run trains under; saved beside the adapter (`agents.adapters.prompt`)."""
     return AdapterPrompt.model_validate(settings.model_dump(include=set(AdapterPrompt.model_fields)))
 
 
@@ -25,9 +25,9 @@ def make_agent(
     kind: type[LLMAgent] = LLMAgent,
     guarded: bool = False,
 ) -> LLMAgent:
-    """Make the agent that a run trains (`sampling`) or evaluates (greedy), with the prompt that the run uses.
+    """Make the agent that a run trains (`sampling`) or evaluates (greedy), with the run's prompt.
 
-    One that is `guarded` recalls what the guards advised in recorded episodes. It samples as the others do.
+    With `guarded`, the agent recalls the guards' advice in recorded episodes; its sampling is unchanged.
     """
     options = {**prompt_of(settings).options(policy), "constrained": constrained}
     options["guards"] = guarded and options["guards"]
@@ -35,6 +35,6 @@ def make_agent(
 
 
 def default_agent(policy: Policy, options: Mapping[str, Any]) -> LLMAgent:
-    """Make the agent that a run trains by default, with options of `LLMAgent` changed."""
+    """Make the agent that a run trains by default, with `options` of `LLMAgent` overridden."""
     usual = {**AdapterPrompt().options(policy), "guards": False, "temperature": 1.0, "seed": 0}
     return LLMAgent(policy, **{**usual, **options})

@@ -1,4 +1,4 @@
-"""Rollouts for a trainer of your own: a model with an adapter, environments, and workers if wanted, by one call."""
+"""Rollouts for a custom trainer: a model with an adapter, environments, and optional workers, from one call."""
 
 from __future__ import annotations
 
@@ -43,31 +43,31 @@ def make_collector(
     lead: float = 0.0,
     seed: int = 0,
 ) -> Collector:
-    """Make what a trainer gets its episodes from: `publish`, `request`, `collect`, `books`. Close it, or use `with`.
+    """Make the collector of a trainer's episodes (`publish`, `request`, `collect`, `books`). Close it, or use `with`.
 
-    `collector.policy.model` is the PEFT model to train, in this process. Without workers it also acts; with them each
-    policy worker has a copy, which `publish` renews.
+    `collector.policy.model` is the PEFT model to train, in this process. Without workers it also acts; with workers
+    each policy worker acts with a copy, which `publish` updates.
 
     Args:
         model: short name, hub id or folder, in the precision of its files (or float32 where that is faster); or a
-            policy, for another precision or device: `TransformersPolicy("smollm2", dtype="float32")`. One around a
+            policy, for another precision or device: `TransformersPolicy("smollm2", dtype="float32")`. A policy around a
             model in memory acts in this process only.
-        lora: of the new adapter; by default rank 16 on all linear layers, as `sdft.train` makes it. A policy whose
-            model PEFT has wrapped already is taken as it is.
-        agent: options of `agents.llm_agent.LLMAgent`, or a function that makes one around a policy (for workers, a
-            function of a module). By default the agent that `sdft.train` trains, at temperature 1 under the grammar.
+        lora: configuration of the new adapter; by default rank 16 on all linear layers, as in `sdft.train`. Must be
+            None for a policy whose model is already a PEFT model.
+        agent: options of `agents.llm_agent.LLMAgent`, or a function that makes an agent around a policy (with workers,
+            a module-level function). By default the agent that `sdft.train` trains, at temperature 1 under the grammar.
         environment: options of every environment, such as `max_episode_steps` and `screenshot`.
-        rollouts: `workers` on a Ray cluster, or none, the default: episodes are played in this process, `contexts` at
-            the same time. The samples are the same.
-        lead: how likely the oracle is to begin an episode (`agents.play.player.Manner`).
-        seed: of what is drawn.
+        rollouts: `workers` on a Ray cluster. By default episodes are played in this process, `contexts` at a time. The
+            samples are the same.
+        lead: probability that the oracle takes each step at the start of an episode (`agents.play.player.Manner`).
+        seed: seed of all random draws.
 
     Raises:
         agents.model_files.ModelError: the model can't be found or fetched.
-        RolloutError: the cluster has too little, or workers don't start.
-        TypeError: the agent or the environment has no such option, or an argument is of another type.
-        ValueError: an option can't be, workers are asked for with a model in memory, or `lora` for a model that has an
-            adapter.
+        RolloutError: the cluster has too few resources, or workers don't start.
+        TypeError: the agent or the environment has no such option, or an argument has the wrong type.
+        ValueError: an option has an invalid value, workers are combined with a model in memory, or `lora` with a model
+            that has an adapter.
     """
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
@@ -79,7 +79,7 @@ def make_collector(
     config, made = _adapter(base, lora)
     agent_of = told if callable(told) else partial(default_agent, options={"seed": seed, **told})
     options = {"screenshot": base.sees_images, **(environment or {})}
-    agent_of(base)  # what can't be is refused before workers start and the model is changed
+    agent_of(base)  # invalid options are refused before workers start and the model is changed
     with contextlib.ExitStack() as stack:
         generator = stack.enter_context(generating(layout, base, config, agent_of, options, lead))
         acting = adapted(base, made, reuse(layout.batch))
@@ -100,7 +100,7 @@ def make_collector(
 
 
 def _check_kinds(model: Any, lora: Any, rollouts: Any) -> None:
-    """Refuse arguments of another type before anything is loaded."""
+    """Raise TypeError for arguments of the wrong type before anything is loaded."""
     from peft import LoraConfig
 
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
@@ -115,10 +115,10 @@ def _check_kinds(model: Any, lora: Any, rollouts: Any) -> None:
 
 
 def _adapter(base: TransformersPolicy, lora: LoraConfig | None) -> tuple[Any, Any]:
-    """Return the configuration of the adapter, and the same if it is still to be made."""
+    """Return the adapter's configuration, and the configuration of the adapter to add, None if the model has one."""
     there = getattr(base.model, "peft_config", None)
     if there is None:
-        made = lora or lora_config(base.model, TrainSettings.model_construct())  # whose defaults count here
+        made = lora or lora_config(base.model, TrainSettings.model_construct())  # the lora_* defaults apply
         return made, made
     if lora is not None or not hasattr(base.model, "get_base_model"):
         raise ValueError(
@@ -129,14 +129,14 @@ def _adapter(base: TransformersPolicy, lora: LoraConfig | None) -> tuple[Any, An
 
 
 def _use(acting: InProcess, own: Weights, weights: Weights) -> None:
-    """Let the model in this process act by published weights."""
+    """Load published weights into the model that acts in this process."""
     if weights is not own:
         acting.put(weights())
     acting.policy.forget()
 
 
 def _prompt(agent: LLMAgent) -> dict[str, Any]:
-    """Return the prompt that an agent acts under, to be saved beside an adapter."""
+    """Return the prompt settings of an agent, to be saved beside an adapter."""
     told = {name: getattr(agent, name) for name in AdapterPrompt.model_fields if name not in ("role", "guards")}
     told["prompt"] = name_of(agent.prompt)
     return AdapterPrompt.model_validate(told).model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""Settings of a training run. How the defaults were found is in docs/learning.md."""
+"""Settings of a training run. docs/learning.md explains how the defaults were found."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from selfsurf.sdft.teacher.enrich import EnrichSettings
 
 _FIXED = ("batch", "ahead", "engine", "engine_folder")
 CHANGEABLE = ("report_to", *(f"rollouts.{name}" for name in RolloutSettings.model_fields if name not in _FIXED))
-"""Settings that may differ when a run is resumed: what is learned does not depend on them."""
+"""Settings that may change when a run is resumed, because they don't affect what is learned."""
 
 
 GOING_ON = {"learning_rate": 5e-4, "warmup_steps": 10}
-"""Other defaults of a run that starts from an adapter."""
+"""Defaults that differ in a run that starts from an adapter."""
 
 _OFFLINE = {"recorded_rows": 0, "evaluate_every": 10}
-"""Other defaults of a run with `episodes`."""
+"""Defaults that differ in an offline run (`episodes`)."""
 
 
 def overlap(one: range, other: range) -> bool:
-    """Do two ranges of seeds overlap?"""
+    """Whether two ranges of seeds overlap."""
     return one.start < other.stop and other.start < one.stop
 
 
 def _contexts_for(tasks: Iterable[str]) -> tuple[str, ...]:
-    """What can teach these tasks, if there are no recordings."""
+    """Return the contexts that can teach these tasks without recordings."""
     has_oracle = []
     for task in tasks:
-        with contextlib.suppress(ValueError):  # it is not there, as the run will say
+        with contextlib.suppress(ValueError):  # an unknown task is reported by the run
             has_oracle.append(task_of(task).has_oracle)
     return ("oracle",) * (any(has_oracle) or not has_oracle) + ("hindsight",) * (not all(has_oracle))
 
@@ -65,183 +65,190 @@ Tasks: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_named)]
 
 
 class TrainSettings(BaseModel):
-    """What a training run does. Frozen, and saved beside the adapter."""
+    """Settings of a training run. Frozen, and saved beside the adapter."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     model: str = "smollm2"
     """Short name, hub id or folder of the model."""
     role: Literal["agent", "verifier"] = "agent"
-    """Who the adapter is: an agent, or what an agent of roles asks before it counts as done (`train_verifier`)."""
+    """Purpose of the adapter: `agent` acts; `verifier` checks an agent's work before the episode ends
+    (`train_verifier`)."""
     dtype: Literal["auto", "bf16", "fp32"] = "auto"
-    """Precision of the base model; by default that of its files, or float32 on a CPU that has no arithmetic for it. The
-    adapter's weights are float32."""
+    """Precision of the base model. `auto` is the precision of its files, or float32 on a CPU without arithmetic for
+    that precision. The adapter's weights are always float32."""
     quantization: Literal["none", "nf4"] = "none"
-    """`nf4` holds the base model's linear layers in 4 bits: less memory, not less time."""
+    """Quantization of the base model. `nf4` holds its linear layers in 4 bits, which saves memory but not time."""
     gradient_checkpointing: bool = False
-    """Compute a layer's activations again in the backward pass instead of keeping them: less memory, more time."""
+    """Recompute activations in the backward pass instead of storing them: less memory, more time."""
     vision: Vision = "auto"
-    """What a vision-language model is shown of the screenshot; nothing of it is shown to a text model."""
+    """Part of the screenshot that a vision-language model gets; text models get none."""
     max_image_side: int | None = Field(default=MAX_IMAGE_SIDE, ge=1)
-    """Screenshots are scaled down to this many pixels of the longer side; None leaves them."""
+    """Longer side, in pixels, to which larger screenshots are scaled down; None for no scaling."""
     tasks: Tasks = ()
-    """Tasks to learn, by any of their names (docs/tasks.md): `MiniWoB/click-link-v0`, `shop.py:Order`, all of a suite
-    by `shop.toml#train`. Files are kept by their absolute paths. None: those of `demonstrations`, with their seeds."""
+    """Tasks to learn, by any of their names (docs/tasks.md): `MiniWoB/click-link-v0`, `shop.py:Order`, or a whole suite
+    as `shop.toml#train`. Files are stored by absolute path. Empty: the tasks and seeds of `demonstrations`."""
     demonstrations: tuple[str, ...] = ()
-    """Folders of episodes that reached their goal, or of many such, for the context `demonstration`."""
+    """Folders of successful episodes, at any depth, for the context `demonstration`."""
     episodes: tuple[str, ...] = ()
-    """Folders of recorded episodes, whoever played them, to learn from offline, without a browser: the student acts at
-    the recorded states, and the teacher is told what was done there. Only episodes that were judged solved teach, and
-    steps that earned a reward. Instead of `tasks` and `demonstrations`."""
+    """Folders of recorded episodes, by any player, to learn from offline, without a browser: the student acts at the
+    recorded states, and the teacher's prompt contains the recorded action. Only episodes judged solved teach, and steps
+    that earned a reward. Replaces `tasks` and `demonstrations`."""
     live: bool = False
-    """Let training without `tasks` play on the site on which `demonstrations` were recorded."""
+    """Allow training without `tasks` to play on the site on which `demonstrations` were recorded."""
     contexts: tuple[Literal["oracle", "demonstration", "hindsight", "feedback"], ...] = Field(
         default=(), validate_default=True
     )
-    """What the teacher is told: the oracle's action; that of a recorded episode for the same goal; that of the agent's
-    own successful episodes for the same goal; what came of the student's action. The first that names an action has
-    it, the others add to it. With `episodes` or `demonstrations`, `hindsight` besides `demonstration` is what a solved
-    run of the same task, goal and seed did on the page of a failed one, or what worked later in the same episode where
-    something failed or changed nothing. Empty: `demonstration` where there are such, or `episodes`; else `oracle` where
-    a task has one, and `hindsight` where one has not."""
+    """Sources of the teacher's extra context: `oracle`, the oracle's action; `demonstration`, the action of a recorded
+    episode for the same goal; `hindsight`, the action of the agent's own successful episodes for the same goal;
+    `feedback`, the outcome of the student's action. The first source that has an action provides it; the others add to
+    it. With `episodes` or `demonstrations`, `hindsight` besides `demonstration` adds what a solved run of the same
+    task, goal and seed did on the page of a failed run, or what worked later in the same episode after a step that
+    failed or changed nothing. Empty: `demonstration` with `demonstrations` or `episodes`; otherwise `oracle` for tasks
+    that have an oracle and `hindsight` for tasks without."""
     recorded_rows: int = Field(default=12, ge=0)
-    """With `demonstrations`: recorded steps that are learned from in each optimizer step, each time in another
-    variation (`sdft.rows.recorded`). Rows of these, and of the student's own steps for which an action is known, are
-    learned from the teacher where it gives the recorded action at least half of the probability, else by cross-entropy.
-    0: no recorded steps, and a teacher scores what the student sampled; the default with `episodes`."""
+    """Recorded steps in each optimizer step of a run with `demonstrations`, varied anew each time
+    (`sdft.rows.recorded`). These rows, and the student's own steps with a known action, are distilled from the teacher
+    if it gives the recorded action at least half of the probability, and otherwise learned by cross-entropy. 0: no
+    recorded steps; the teacher scores only what the student sampled. 0 is the default with `episodes`."""
     hindsight_episodes: tuple[str, ...] = ()
-    """Folders of the agent's own successful episodes from before, for the context `hindsight`."""
+    """Folders of the agent's own earlier successful episodes, for the context `hindsight`."""
     enrich: EnrichSettings | None = None
-    """Have a large model explain what the teacher is told; None: not."""
+    """Settings of a large model that explains the teacher's context; None for no explanations."""
     steps: int = Field(default=28, ge=1)
-    """Optimizer steps."""
+    """Number of optimizer steps."""
     episodes_per_step: int = Field(default=10, ge=1)
     """Episodes that make one batch."""
     max_rows: int = Field(default=10, ge=1)
-    """Most steps of those episodes that are learned from at once."""
+    """Maximum number of training rows per batch; a row is one step of an episode."""
     lead: float = Field(default=0.0, ge=0, lt=1)
-    """Probability with which the oracle takes an episode's first step, and each further one after its own: the student
-    takes over there, and so meets the later steps of a task before it can do the earlier ones. Nothing is learned
-    from the oracle's steps; tasks without an oracle are begun by the student."""
+    """Probability that the oracle takes an episode's first step, and then each next step until the student takes over.
+    The student thus meets the later steps of a task before it masters the earlier ones. The oracle's steps aren't
+    learned from; tasks without an oracle always begin with the student."""
     max_episode_steps: int = Field(default=3, ge=1)
-    """Length at which a training episode is cut; a beginner repeats itself after that."""
+    """Maximum length of a training episode, in steps; a beginner only repeats itself after that."""
     seed: int = Field(default=0, ge=0)
-    """Of everything random; training episodes have seeds from `first_episode_seed` on."""
+    """Seed of all randomness except the training episodes, whose seeds start at `first_episode_seed`."""
     first_episode_seed: int = Field(default=0, ge=0)
-    """Seed of the first training episode; the others count up, task by task."""
+    """Seed of the first training episode. Seeds count up from it for each task."""
     learning_rate: float = Field(default=1e-3, ge=0)
-    """Peak learning rate of AdamW, reached after the warm-up, then falling linearly to 0; 5e-4 with `start_from`."""
+    """Peak learning rate of AdamW, reached after the warm-up, then falling linearly to 0. Default with `start_from`:
+    5e-4."""
     warmup_steps: int = Field(default=3, ge=0)
-    """Optimizer steps of linear warm-up, the first of them at rate 0; at most a quarter of all; 10 with
-    `start_from`."""
+    """Optimizer steps of linear warm-up from rate 0, at most a quarter of all steps. Default with `start_from`: 10."""
     max_grad_norm: float = Field(default=1.0, gt=0)
-    """Gradient norm at which gradients are clipped."""
+    """Maximum norm to which gradients are clipped."""
     lora_rank: int = Field(default=16, ge=1)
-    """Rank of the adapter; its scale is alpha / rank with alpha = 2 * rank."""
+    """Rank of the adapter. Its scale is alpha / rank, with alpha = 2 * rank."""
     lora_targets: Annotated[tuple[str, ...], Field(min_length=1)] = (
         "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
     )  # fmt: skip
-    """Modules that get an adapter: all linear layers."""
+    """Names of the modules that get an adapter; by default all linear layers."""
     lora_vision: bool = False
-    """Adapt modules of these names outside the language model, too: in a vision tower, for example."""
+    """Also adapt modules of these names outside the language model, such as in a vision tower."""
     teacher: Literal["auto", "ema", "base", "live"] = "auto"
-    """Whose weights teach: an average of the student's, the frozen model's, or the student's own. `auto` is the
-    average; in a run that starts from an adapter (`start_from`) the frozen model, in rows in which it does what it is
-    told and the average doesn't (`sdft.teacher.following`)."""
+    """Weights of the teacher: `ema`, a moving average of the student's; `base`, the frozen model's; `live`, the
+    student's own. `auto` is the average, except in a run with `start_from`: there the frozen model teaches the rows in
+    which it follows the demonstration and the average doesn't (`sdft.teacher.following`)."""
     teacher_rate: float = Field(default=0.005, ge=0, le=1)
-    """Share of the student that goes into the teacher each time that it follows."""
+    """Share of the student's weights that is mixed into the averaged teacher at each update."""
     teacher_sees: Sight = "page"
-    """What the teacher is shown besides the action that it is told: `all` that the student is; `page`, that without
-    what was done before and without the actions behind the page's elements, which lead it astray; `goal`, nothing of
-    the page. Where it is told no action it sees all."""
+    """Part of the observation in the teacher's prompt, besides the demonstrated action: `all`, as in the student's
+    prompt; `page`, without the past actions and without the actions listed for the page's elements, both of which
+    mislead it; `goal`, nothing of the page. Prompts without a demonstrated action contain everything."""
     teacher_wording: str = DEMONSTRATION
-    """How the teacher is told an action, which stands for `{action}`."""
+    """Wording of the demonstration in the teacher's prompt; `{action}` stands for the action."""
     teacher_temperature: float = Field(default=0.5, gt=0)
-    """Sharpens (below 1) the teacher's distribution, relative to the student's temperature."""
+    """Temperature of the teacher's distribution relative to the student's; values below 1 sharpen it."""
     divergence: float = Field(default=0.0, ge=0, le=1)
-    """0: forward KL(teacher || student); 1: reverse; between: interpolated."""
+    """Divergence to minimize: 0 for forward KL(teacher || student), 1 for reverse; values between interpolate."""
     importance_clip: float | None = Field(default=None, gt=0)
-    """Weigh tokens by how much likelier the student has become to sample them, at most by this; None: not at all.
-    Of use where samples are older than the student."""
+    """Cap on a token's importance weight, its probability under the current student relative to that when it was
+    sampled. None for no weighting. Useful if samples are older than the student."""
     rehearsal: float = Field(default=0.0, ge=0)
-    """Weight of the divergence from the untrained model on texts that it wrote itself (`sdft.loss.rehearsal`); 0:
-    none."""
+    """Weight of the divergence from the untrained model on texts that the model wrote itself (`sdft.loss.rehearsal`); 0
+    for none."""
     rehearsal_rows: int = Field(default=2, ge=1)
-    """Such texts of 128 tokens in each optimizer step."""
+    """Number of rehearsal texts, of 128 tokens each, in an optimizer step."""
     practice: float | None = Field(default=None, ge=0)
-    """Weight of the divergence from the adapter that the run starts from (`start_from`), on that adapter's own steps in
-    the tasks that it has learned (`sdft.loss.practice`); 0: none. None: 1, where there are such tasks and it can do
-    them. Without effect in a run that begins anew."""
+    """Weight of the divergence from the adapter in `start_from`, on that adapter's own steps in the tasks that it has
+    learned (`sdft.loss.practice`); 0 for none. None: 1, if such tasks exist and the adapter can do them. No effect
+    without `start_from`."""
     practice_rows: int = Field(default=4, ge=1)
-    """Such steps in each optimizer step."""
+    """Number of practice steps in an optimizer step."""
     min_confidence: float = Field(default=0.0, ge=0, le=1)
-    """Learn nothing from tokens for which the teacher's likeliest choice has less probability."""
+    """Minimum probability of the teacher's likeliest token; less confident tokens aren't learned from."""
     success_gate: bool = False
-    """Learn only from episodes that were solved, and from steps that earned a reward; where a batch has none, student
-    and teacher stay as they are. With `episodes` it is always so."""
+    """Learn only from solved episodes and from steps that earned a reward. A batch without any leaves student and
+    teacher unchanged. Always on with `episodes`."""
     least_first_divergence: float = Field(default=1e-3, ge=0)
-    """Stop before the first step when the teacher with its demonstration differs less (nats a token) from the student:
-    there is nothing to teach."""
+    """Minimum divergence of teacher and student before the first step, in nats per token. Below it the run stops,
+    because the demonstrations teach nothing."""
     temperature: float = Field(default=1.0, gt=0)
-    """At which the student samples its actions in training."""
+    """Temperature at which the student samples its actions in training."""
     max_new_tokens: int = Field(default=48, ge=1)
-    """Most tokens of an action."""
+    """Maximum number of tokens in an action."""
     labels: Labels = False
-    """Replies name what they act on before its id (`true`), or only a field, before what goes into it (`"fields"`). The
-    adapter's do so, too."""
+    """Whether a reply names its element before the element's id: `true` for all elements, `"fields"` only for fields,
+    whose name then precedes the text. Saved with the adapter."""
     texts: Texts = "free"
-    """What replies may fill in or type: anything, or only what the goal says (`"goal"`). The adapter's too."""
+    """Text that replies may fill in or type: `free` for any, `"goal"` only for text quoted from the goal. Saved with
+    the adapter."""
     max_prompt_tokens: int = Field(default=1024, ge=1)
-    """Most tokens of the student's prompt; the page is cut to fit. The teacher's is longer by the demonstration."""
+    """Token budget of the student's prompt; the page is cut to fit. The teacher's prompt is longer by the
+    demonstration."""
     prompt: PromptName = "compact"
-    """What writes the prompts: `compact`, `chat`, or `file.py:Class` of your own. The adapter acts under it."""
+    """Class that writes the prompts: `compact`, `chat`, or a custom `file.py:Class`. Saved with the adapter."""
     instructions: str = ""
-    """Words of your own for the prompt; the adapter acts under them."""
+    """Additional instructions in the prompt. Saved with the adapter."""
     actions: Annotated[tuple[str, ...], AfterValidator(check_kinds)] = ("click", "fill", "select")
     """Kinds of actions offered to the agent."""
     checkpoint_every: int = Field(default=10, ge=1)
     """Optimizer steps between checkpoints."""
     rollouts: RolloutSettings = RolloutSettings()
-    """Where episodes run and how their actions are sampled: workers on a Ray cluster, batches, limits of time."""
+    """Placement of episodes and sampling of their actions: workers on a Ray cluster, batches, time limits."""
     evaluate_every: int = Field(default=0, ge=0)
-    """Optimizer steps between evaluations on held-out episodes, before the first and after the last step too; 0: none.
-    With evaluations the best state is what the run leaves, and a fall is undone (`max_success_fall`,
-    `max_perplexity_rise`). With `episodes` it is the share of recorded actions that the student does greedily at
-    held-out states, every 10 steps by default; with 0 nothing is held out."""
+    """Optimizer steps between evaluations on held-out episodes, which also precede the first and follow the last step;
+    0 for none. With evaluations the run ends with its best state, and a drop leads to a rollback (`max_success_fall`,
+    `max_perplexity_rise`). With `episodes`, an evaluation is the share of recorded actions that the student reproduces
+    greedily at held-out states, every 10 steps by default; with 0 no states are held out."""
     evaluate_seeds: int = Field(default=8, ge=1)
-    """Held-out episodes a task, or states with `episodes`, the same in every evaluation."""
+    """Held-out episodes per task, or held-out states with `episodes`; the same in every evaluation."""
     first_evaluation_seed: int = 1_000_000
-    """Seed of the first of them. Training must not reach it; benchmarks' seeds begin at 2,000,000."""
+    """Seed of the first held-out episode. Held-out and training seeds must not overlap; benchmark seeds begin at
+    2,000,000."""
     evaluate_tasks: Tasks = ()
-    """Tasks to evaluate besides `tasks`; they count as much."""
+    """Tasks to evaluate in addition to `tasks`, with equal weight."""
     stop_at_success: float | None = Field(default=None, gt=0, le=1)
-    """End at the first evaluation, after a step, whose success is at least this; with `episodes`, whose agreement is.
-    None: after the last step. The learning rate falls as if all steps were made."""
+    """Success rate, or agreement in a run with `episodes`, at which an evaluation after a step ends training; None to
+    train for all steps. The learning rate falls as if all steps were made."""
     max_success_fall: float = Field(default=0.2, ge=0)
-    """Go back to the best state when mean held-out success is below its by more than this."""
+    """Maximum drop of mean held-out success below that of the best state; a larger drop leads to a rollback to that
+    state."""
     max_perplexity_rise: float = Field(default=0.1, ge=0)
-    """Go back to the best state when perplexity on general text is above the base model's by more than this share."""
+    """Maximum rise of perplexity on general text, as a share of the base model's; a larger rise leads to a rollback to
+    the best state."""
     rollback_learning_rate: float = Field(default=0.5, gt=0, le=1)
-    """What the learning rate is multiplied by at every return to the best state."""
+    """Factor applied to the learning rate at every rollback to the best state."""
     max_rollbacks: int = Field(default=3, ge=1)
-    """Stop the run at the return to the best state that is this one in number."""
+    """Number of rollbacks to the best state at which the run stops."""
     environment: EnvironmentSettings = EnvironmentSettings()
-    """Whose browser, what it may do and who is asked, in episodes of this run; secrets by name only."""
+    """Browser, permissions and human input in this run's episodes. Secrets are stored by name only."""
     report_to: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
-    """Where metrics go besides `metrics.jsonl`; each needs its package."""
+    """Destinations of metrics besides `metrics.jsonl`; each requires its package."""
     snapshot_every: int = Field(default=0, ge=0)
-    """Optimizer steps between adapters that are kept, in `snapshots/`, to see how learning went; 0: none."""
+    """Optimizer steps between adapters kept in `snapshots/` to follow the learning; 0 for none."""
     minutes: float | None = Field(default=None, gt=0)
-    """Wall-clock after which training stops with the step it is in; None: after the last step. The learning rate falls
-    as if all steps were made."""
+    """Minutes of wall-clock time after which training stops at the end of the current step; None for no limit. The
+    learning rate falls as if all steps were made."""
     start_from: Path | None = None
-    """Folder of the adapter to train further, with its rank and targets; None: a new one."""
+    """Folder of the adapter to train further, with its rank and targets; None for a new adapter."""
 
     def __new__(cls, **given: Any) -> Self:
-        """Answer settings that earlier versions had; a validator before the others would be in the way of strict JSON.
+        """Refuse settings of earlier versions with a hint. A "before" validator would get in the way of strict JSON.
 
         Raises:
-            ValueError: there is one.
+            ValueError: a setting of an earlier version is given.
         """
         if told := told_of_settings(given):
             raise ValueError(told)
@@ -249,7 +256,7 @@ class TrainSettings(BaseModel):
 
     @property
     def teacher_weights(self) -> Literal["ema", "base", "live", "chosen"]:
-        """Whose weights teach in this run; `chosen`: row by row."""
+        """The kind of weights that teach in this run; `chosen` is decided row by row."""
         if self.teacher != "auto":
             return self.teacher
         return "ema" if self.start_from is None else "chosen"
@@ -262,12 +269,12 @@ class TrainSettings(BaseModel):
 
     @property
     def offline(self) -> bool:
-        """Is nothing played?"""
+        """Whether the run learns from recorded episodes only, without a browser."""
         return bool(self.episodes)
 
     @property
     def looks_back(self) -> bool:
-        """Do episodes teach offline what worked later where something went wrong, too?"""
+        """Whether recorded episodes also teach, offline, what worked later after a step that went wrong."""
         return self.offline and "hindsight" in self.contexts
 
     @model_validator(mode="after")
@@ -354,20 +361,21 @@ class TrainSettings(BaseModel):
 
 
 def sdft_only(settings: TrainSettings) -> list[str]:
-    """Return the names of the settings by which a run asks for what only SDFT can do."""
-    asked = settings.evaluate_every and "evaluate_every" in settings.model_fields_set  # not by `episodes`' defaults
+    """Return the names of the given settings that only SDFT supports."""
+    # `_OFFLINE` also sets evaluate_every
+    asked = settings.evaluate_every and "evaluate_every" in settings.model_fields_set
     named = {"rollouts.workers": settings.rollouts.workers, "evaluate_every": asked, "lead": settings.lead}
     return [name for name, value in named.items() if value]
 
 
 def fields() -> dict[str, FieldInfo]:
-    """Return the settings of a run by the names that `--set` has for them, those of rollouts as `rollouts.workers`."""
+    """Return the settings of a run by their `--set` names; those of rollouts are named like `rollouts.workers`."""
     own = {name: field for name, field in TrainSettings.model_fields.items() if name != "rollouts"}
     return {**own, **{f"rollouts.{name}": field for name, field in RolloutSettings.model_fields.items()}}
 
 
 class GRPOSettings(TrainSettings):
-    """What a GRPO run does. What concerns SDFT's teacher and its divergence is without effect."""
+    """Settings of a GRPO run. Settings of SDFT's teacher and divergence have no effect."""
 
     group_size: int = Field(default=5, ge=2)
     """Episodes of the same task and seed that are compared with each other."""
@@ -383,10 +391,10 @@ class GRPOSettings(TrainSettings):
 
 
 def from_earlier(saved: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return settings that this version or an earlier one saved, by the names of this one.
+    """Return settings saved by this or an earlier version under their current names.
 
     Raises:
-        ValueError: a setting that was removed has an effect.
+        ValueError: a removed setting has an effect.
     """
     teacher = saved.get("teacher", "auto")
     unused = {

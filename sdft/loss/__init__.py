@@ -1,1 +1,1 @@
-"""What is minimised: logits and divergence, rehearsal and practice."""
+"""Losses of the trainers: logits, divergence, scoring, rehearsal and practice."""

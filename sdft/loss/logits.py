@@ -1,9 +1,9 @@
-"""Logits of student and teacher at the tokens that they are compared at.
+"""Logits of student and teacher at the tokens on which they are compared.
 
-The rows of a batch begin alike (instructions, often goal and page) and have different lengths. They are laid end to
-end, without padding, and what a row shares with another at its beginning stands there once: the model's layers see
-every different token once. Attention alone goes row by row, each over its own tokens. That computes what the padded
-batch does, gradients included (those of a shared beginning are summed over its rows), up to rounding.
+The rows of a batch begin alike (instructions, often goal and page) and differ in length. They are packed end to end,
+without padding, and a prefix shared by several rows is stored once, so the model's layers process every distinct token
+once. Only attention works row by row, each row over its own tokens. Up to rounding, the results equal those of the
+padded batch, including gradients (those of a shared prefix are summed over its rows).
 """
 
 from __future__ import annotations
@@ -23,45 +23,46 @@ from selfsurf.agents.policies.transformers.policy import make_lm_head_contiguous
 from selfsurf.sdft.loss.lora import make_lean
 
 PACKED = "selfsurf_packed"
-"""Name of the attention, with transformers, that knows packed rows."""
+"""Name under which the attention function for packed rows is registered with transformers."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Rows laid end to end, a shared beginning once."""
+    """Rows packed end to end, with shared prefixes stored once."""
 
     ids: torch.Tensor
-    """(N,), the tokens."""
+    """Token ids of all packed rows, (N,)."""
     positions: torch.Tensor
-    """(N,), each token's place in its row."""
+    """Position of each packed token in its row, (N,)."""
     places: list[list[int]]
-    """For each row, where its tokens are."""
+    """Indices of each row's tokens among the packed tokens."""
     spans: list[int]
-    """Lengths of the stretches that the N tokens are cut into, so that every row is made of whole ones."""
+    """Lengths of the spans into which the N tokens are split, such that every row consists of whole spans."""
     rows: list[Row]
-    """Of the rows that add tokens, in the order in which these lie."""
+    """Rows that add tokens, in the order of these tokens."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a row's attention needs to know."""
+    """Attention layout of one packed row."""
 
     own: int
-    """How many tokens it adds, its last ones."""
+    """Number of tokens that the row adds at its end."""
     spans: list[int]
-    """The stretches that it is made of, by number."""
+    """Indices of the spans that make up the row."""
     mask: torch.Tensor | None
-    """(1, 1, own, length), True where a token sees another; None where the row shares nothing."""
+    """Attention mask (1, 1, own, length), True where a token attends to another; None for a row without a shared
+    prefix."""
 
 
 def pack(rows: Sequence[list[int]], device: torch.device | None = None) -> Packed:
-    """Lay rows of token ids end to end."""
+    """Pack rows of token ids end to end."""
     places: list[list[int]] = [[] for _ in rows]
     ids: list[int] = []
     positions: list[int] = []
-    laid: list[tuple[int, list[int]]] = []  # tokens added, and all places
+    laid: list[tuple[int, list[int]]] = []  # number of added tokens, and indices of all tokens
     before: list[int] = []
-    for index in sorted(range(len(rows)), key=lambda index: rows[index]):  # a row shares most with the one before it
+    for index in sorted(range(len(rows)), key=lambda index: rows[index]):  # sorting puts long shared prefixes together
         row = rows[index]
         shared = _shared(row, [ids[place] for place in before])
         own = len(row) - shared
@@ -85,12 +86,12 @@ def pack(rows: Sequence[list[int]], device: torch.device | None = None) -> Packe
 
 
 def _shared(row: Sequence[int], before: Sequence[int]) -> int:
-    """How many tokens two rows begin with alike."""
+    """Return the length of the common prefix of two rows, in tokens."""
     return next((i for i, (a, b) in enumerate(zip(row, before, strict=False)) if a != b), min(len(row), len(before)))
 
 
 def _breaks(path: Sequence[int]) -> list[int]:
-    """Where the runs of a row's places end and begin."""
+    """Return the boundaries of a row's contiguous runs of indices."""
     breaks = [(last + 1, first) for last, first in itertools.pairwise(path) if first != last + 1]
     return [cut for both in breaks for cut in both] + [path[-1] + 1]
 
@@ -113,7 +114,7 @@ def _attend(
     if packed is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     dtype = query.dtype
-    if query.device.type == "cpu":  # where torch takes twice as long in bfloat16, four times of it for the gradient
+    if query.device.type == "cpu":  # bfloat16 attention on a CPU takes torch twice as long, its gradient four times
         query, key, value = query.float(), key.float(), value.float()
     keys, values = key.split(packed.spans, 2), value.split(packed.spans, 2)
     parts = [
@@ -131,10 +132,10 @@ def _attend(
 
 
 def make_ready(model: Any) -> bool:
-    """Prepare a model with LoRA for training, or for computing the same as one that is trained, to the last bit.
+    """Prepare a model with LoRA for training, or for computing bit-identically to a trained model.
 
     Returns:
-        Whether it can read packed rows (see `make_packable`).
+        Whether the model supports packed rows (see `make_packable`).
     """
     make_lm_head_contiguous(model)
     make_lean(model)
@@ -142,9 +143,9 @@ def make_ready(model: Any) -> bool:
 
 
 def make_packable(model: Any) -> bool:
-    """Prepare a model for packed rows, if it can be: a text model whose layers all attend to all earlier tokens.
+    """Prepare a model for packed rows if supported: a text model whose layers all attend to all earlier tokens.
 
-    Its attention is called by another name from then on, and computes what it did before unless rows are packed.
+    The model's attention gets another name; its results change only for packed rows.
     """
     base = _base(model)
     config = base.config
@@ -171,16 +172,16 @@ def _base(model: Any) -> Any:
 
 
 def packed_logits(model: Any, ids: torch.Tensor, mask: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-    """As `plain_logits`, of a model that `make_packable` prepared."""
+    """Return the logits (B, K, V) of `plain_logits` from packed rows, for a model prepared by `make_packable`."""
     rows = [row[kept].tolist() for row, kept in zip(ids, mask.bool(), strict=True)]
     packed = pack(rows, ids.device)
-    # The place in a row, from the column of the padded batch; places of padding are not used.
+    # Position in the row from the column of the padded batch; positions of padding are unused.
     inside = (mask.cumsum(1).gather(1, at) - 1).clamp(min=0).tolist()
     wanted = [[places[column] for column in columns] for places, columns in zip(packed.places, inside, strict=True)]
     logits: torch.Tensor = model(
         input_ids=packed.ids[None],
         position_ids=packed.positions[None],
-        # Of four dimensions, so that transformers makes none of its own: each row brings its mask.
+        # Four dimensions keep transformers from building a mask; each row has its own.
         attention_mask=torch.zeros((1, 1, 1, 1), device=ids.device),
         packed=packed,
         use_cache=False,
@@ -193,11 +194,11 @@ def plain_logits(model: Any, ids: torch.Tensor, mask: torch.Tensor, at: torch.Te
     """Return the logits (B, K, V) at some columns of a padded batch.
 
     Args:
-        model: which model.
+        model: model to run.
         ids: tokens (B, L), padded on either side.
         mask: (B, L), 1 for tokens.
-        at: (B, K), the columns; a logit at a column is about the token in the next one.
-        inputs: the model's other inputs, such as those of images.
+        at: (B, K), the columns; the logits at a column predict the token in the next column.
+        inputs: further inputs of the model, such as images.
     """
     first = int(at.min())
     if "logits_to_keep" in inspect.signature(_base(model).forward).parameters:

@@ -1,9 +1,9 @@
-"""A leaner way through PEFT's LoRA layers, for training: the layers compute in their input's precision.
+"""A faster forward pass through PEFT's LoRA layers in training, in the precision of their input.
 
-PEFT casts the input of every layer to the precision of the adapter, float32, and does the sum with the layer's output
-there as well; for a model in bfloat16 that takes longer than the layers themselves. Here the adapter's weights, which
-stay float32 for the optimizer, are rounded to the model's precision at each use. Logits change by less than what
-bfloat16 itself is off by.
+PEFT casts the input of every layer to the precision of the adapter, float32, and also adds the layer's output there;
+for a bfloat16 model that takes longer than the layers themselves. Here the adapter's weights, which stay float32 for
+the optimizer, are rounded to the model's precision at each use. Logits change by less than bfloat16's own rounding
+error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 
 def make_lean(model: Any) -> None:
-    """Take the leaner way in all plain LoRA layers on plain linear layers. Idempotent; others are left as they are."""
+    """Use the faster forward pass in all plain LoRA layers on plain linear layers. Idempotent."""
     from peft.tuners.lora.layer import Linear
 
     for module in model.modules():
@@ -40,7 +40,7 @@ def _forward(layer: Any, x: torch.Tensor, *args: Any, **options: Any) -> torch.T
 def _sum(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, down: torch.Tensor, up: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the layer's output, and what is between the adapter's two matrices."""
+    """Return the layer's output, and the activations between the adapter's two matrices."""
     flat = x.reshape(-1, x.shape[-1])
     low = flat @ down.T
     sum_ = torch.nn.functional.linear(flat, weight, bias).addmm_(low, up.T)
@@ -48,7 +48,7 @@ def _sum(
 
 
 def _plain(layer: Any, name: str, x: torch.Tensor) -> bool:
-    """Is an adapter no more than two matrices, and are the layer's weights there to be used?"""
+    """Whether the adapter is just two matrices and the layer's weights are directly usable."""
     weight = layer.base_layer.weight
     return (
         not layer.lora_variant
@@ -56,13 +56,13 @@ def _plain(layer: Any, name: str, x: torch.Tensor) -> bool:
         and layer.lora_A[name].bias is None
         and layer.lora_B[name].bias is None
         and weight.device == x.device  # not offloaded
-        and not hasattr(weight, "ds_id")  # not partitioned by DeepSpeed, which gathers for whole modules only
+        and not hasattr(weight, "ds_id")  # not partitioned by DeepSpeed, which gathers weights for whole modules only
         and not torch.is_autocast_enabled(x.device.type)
     )
 
 
 class _Lean(torch.autograd.Function):
-    """`x @ weight.T + bias + scale * (x @ down.T) @ up.T`, with a gradient for all but weight and bias."""
+    """LoRA layer `x @ weight.T + bias + scale * (x @ down.T) @ up.T`, with gradients except for weight and bias."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, weight: Any, bias: Any, down: Any, up: Any, scale: float) -> Any:

@@ -1,8 +1,8 @@
-"""Practice: a run that starts from an adapter keeps what that adapter could do.
+"""Practice: a run that starts from an adapter keeps what the adapter learned before.
 
-The adapter first plays episodes of the tasks that it has learned, those that the run trains included. On its own steps
-in those that it solved, the student is kept close to it while it learns: as rehearsal does for what the untrained model
-knew (`sdft.loss.rehearsal`), from the model's own episodes, without any data of the earlier runs.
+First the adapter plays episodes of the tasks that it has learned, including those that the run trains. During training
+the student is kept close to the adapter on the adapter's own steps in the solved episodes. This is rehearsal
+(`sdft.loss.rehearsal`) for learned tasks, and needs no data of the earlier runs.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EPISODES = 64
-"""Episodes that are played before the first step."""
+"""Number of practice episodes played before the first optimizer step."""
 
 ROWS = 64
-"""Most steps of them that are practised on."""
+"""Maximum number of steps kept from the practice episodes."""
 
 Row = tuple[list[int], list[int]]
-"""Prompt and reply, in tokens."""
+"""Prompt and reply of a step, as token ids."""
 
 
 class Practice:
-    """Steps of an adapter's own, and how far the student is from it on them.
+    """Steps of an earlier adapter, and the student's divergence from that adapter on them.
 
     Args:
-        model: a PEFT model with the adapter active, as it was before this run.
+        model: a PEFT model whose active adapter is the one that the run starts from, still unchanged.
         rows: the steps.
-        most: how many of them count in one optimizer step.
-        seed: of which do.
-        weight: of the divergence in the loss.
+        most: number of steps used in one optimizer step.
+        seed: seed of the choice of steps.
+        weight: weight of the divergence in the loss.
     """
 
     def __init__(self, model: Any, rows: Sequence[Row], most: int, seed: int, weight: float = 1.0) -> None:
@@ -70,7 +70,7 @@ class Practice:
             self._before = [_logprobs(model, row).cpu() for row in self._rows]
 
     def divergence(self, model: Any, step: int) -> torch.Tensor:
-        """Return KL(adapter before || student) in nats a token on the steps' replies, with the student's gradient.
+        """Return KL(earlier adapter || student) in nats per token of the replies, with the student's gradient.
 
         Args:
             model: a PEFT model whose active adapter is the student.
@@ -102,24 +102,24 @@ def _logprobs(model: Any, row: Row) -> torch.Tensor:
 
 
 class NothingToPractise(ValueError):
-    """An adapter knows no tasks, or can't do any. The message says which, and what to do."""
+    """An adapter has learned no tasks, or can solve none of them. The message names them and the remedy."""
 
 
 def practice_of(
     settings: TrainSettings, policy: TransformersPolicy, model: Any, folder: Path, *, begun: bool
 ) -> Practice | None:
-    """Return what a run practises, or None.
+    """Return the practice of a run, or None if it has none.
 
     Args:
-        settings: of the run.
-        policy: of the base model.
-        model: with the adapter that the run starts from active.
-        folder: of the run; what was played is kept in it.
-        begun: is the run resumed?
+        settings: settings of the run.
+        policy: policy of the base model.
+        model: a PEFT model whose active adapter is the one that the run starts from.
+        folder: folder of the run, in which the practice steps are stored.
+        begun: whether the run is resumed.
 
     Raises:
-        NothingToPractise: and the settings ask for it.
-        ValueError: they do, and the student is shown screenshots, or several processes train.
+        NothingToPractise: the settings ask for practice, but the adapter offers none.
+        ValueError: the settings ask for practice, but the student sees screenshots or several processes train.
         RolloutError: the infrastructure failed most of the episodes.
     """
     player = policy.tokenizer if policy.processor is None else policy.processor
@@ -128,21 +128,21 @@ def practice_of(
 
 
 def weight_of(settings: TrainSettings) -> float:
-    """Return what practice counts in a run's loss, if there is any."""
+    """Return the weight of practice in a run's loss, if the run has any."""
     return 1.0 if settings.practice is None else settings.practice
 
 
 def practice_rows(
     settings: TrainSettings, policy: LocalPolicy, acting: Callable[[], LocalPolicy], folder: Path, *, begun: bool
 ) -> list[Row]:
-    """Return the steps that a run practises; empty if it doesn't. Errors are those of `practice_of`.
+    """Return the practice steps of a run; empty if it has none. Errors are those of `practice_of`.
 
     Args:
-        settings: of the run.
-        policy: of the base model.
-        acting: gives the policy of the adapter that the run starts from.
-        folder: of the run; what was played is kept in it.
-        begun: is the run resumed?
+        settings: settings of the run.
+        policy: policy of the base model.
+        acting: returns the policy of the adapter that the run starts from.
+        folder: folder of the run, in which the practice steps are stored.
+        begun: whether the run is resumed.
     """
     if settings.start_from is None or settings.practice == 0:
         return []
@@ -174,19 +174,19 @@ def practice_rows(
 
 
 def _told(ended: int) -> None:
-    """Say every quarter how many episodes have ended."""
+    """Log the number of finished episodes after every quarter of them."""
     if ended % (EPISODES // 4) == 0:
         log.info("Practice: %d of %d episodes.", ended, EPISODES)
 
 
 def learned_tasks(adapter: Path) -> list[str]:
-    """Return the tasks that an adapter was trained on, in all of its runs; none if it does not say."""
+    """Return the tasks that an adapter was trained on in all of its runs; empty if it records none."""
     about = read_about(adapter)
     return list(about.get("learned", about.get("settings", {}).get("tasks", ())))
 
 
 def tasks_before(settings: TrainSettings) -> list[str]:
-    """Return the tasks that the adapter that a run starts from has learned and that the run does not train."""
+    """Return the tasks learned by the adapter that a run starts from, without those that the run trains."""
     if settings.start_from is None:
         return []
     now = trained_tasks(settings)
@@ -196,16 +196,16 @@ def tasks_before(settings: TrainSettings) -> list[str]:
 def _can_be_judged(task: str) -> bool:
     try:
         return task_of(task).judges
-    except ValueError:  # it is not there
+    except ValueError:  # unknown task
         return False
 
 
 def played(settings: TrainSettings, policy: LocalPolicy) -> list[Row]:
-    """Let an adapter play the tasks that it has learned; return its steps in the episodes that it solved.
+    """Play the tasks that an adapter has learned; return its steps in the episodes that it solved.
 
     Raises:
-        NothingToPractise: it names none, or none that can be played and judged; or it solved no episode.
-        AdapterError: it names a prompt in a file that nobody has imported.
+        NothingToPractise: the adapter names no tasks, none that can be played and judged, or it solved no episode.
+        AdapterError: the adapter names a prompt in a file that has not been imported.
         RolloutError: the infrastructure failed most of the episodes.
     """
     of = cast(Path, settings.start_from)

@@ -1,8 +1,8 @@
-"""Rehearsal: on text that the untrained model wrote itself, the student is kept close to it.
+"""Rehearsal: the student is kept close to the untrained model on text that the untrained model wrote.
 
-What a model forgets shows on text that has nothing to do with the tasks. No corpus is needed for keeping it: the
-model's own samples are what it holds likely, and its own probabilities are the targets (Robins 1995 calls items made
-so pseudo-patterns; Li and Hoiem 2016, arXiv 1606.09282, use a model's own outputs in this way).
+Forgetting shows on text unrelated to the tasks. Preventing it needs no corpus: the model's own samples are the text
+that it finds likely, and its own probabilities are the targets (Robins 1995 calls such items pseudo-patterns; Li and
+Hoiem 2016, arXiv 1606.09282, use a model's own outputs in this way).
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ROWS = 64
-"""Texts that are written at most before the first step."""
+"""Maximum number of rehearsal texts, written before the first optimizer step."""
 
 SEPARATOR = "<|endoftext|>"
-"""What many models have between documents; of others the token that begins a text is taken."""
+"""Document separator of many models. Models without it begin a text with their BOS (or EOS) token."""
 
 LENGTH = 128
-"""Tokens of each."""
+"""Length of a rehearsal text, in tokens."""
 
 
 class Rehearsal:
-    """Texts of the untrained model, and how far the student is from it on them.
+    """Texts written by the untrained model, and the student's divergence from that model on them.
 
     Args:
-        texts: (N, T), tokens.
-        rows: texts of one optimizer step.
-        seed: of which texts are taken in a step.
-        weight: of the divergence in the loss.
+        texts: (N, T), token ids.
+        rows: number of texts used in one optimizer step.
+        seed: seed of the choice of texts.
+        weight: weight of the divergence in the loss.
     """
 
     def __init__(self, texts: torch.Tensor, rows: int, seed: int, weight: float = 1.0) -> None:
@@ -53,7 +53,7 @@ class Rehearsal:
         self._seed = seed
 
     def divergence(self, model: Any, step: int) -> torch.Tensor:
-        """Return KL(untrained model || student) in nats a token on the texts of a step, with the student's gradient.
+        """Return KL(untrained model || student) in nats per token on a step's texts, with the student's gradient.
 
         Args:
             model: a PEFT model whose active adapter is the student.
@@ -73,10 +73,10 @@ class Rehearsal:
 
 
 def rehearsal_of(settings: TrainSettings, policy: TransformersPolicy, folder: Path, *, begun: bool) -> Rehearsal | None:
-    """Return what a run rehearses, or None.
+    """Return the rehearsal of a run, or None if it has none.
 
-    The texts are written now, by the untrained model, unless the run has begun: what an earlier start left that came
-    to nothing may be another model's.
+    A run that begins writes new texts even if the folder has some: texts of an earlier, failed start may be another
+    model's.
     """
     if not settings.rehearsal:
         return None
@@ -91,9 +91,9 @@ def rehearsal_of(settings: TrainSettings, policy: TransformersPolicy, folder: Pa
 def kept_texts(
     folder: Path, settings: TrainSettings, write: Callable[[int], list[list[int]]], begun: bool
 ) -> list[list[int]]:
-    """Return the texts of a run in a folder, in tokens; they are written if it has none yet or has not begun.
+    """Return a run's texts as token ids, from its folder if it has begun; otherwise write them.
 
-    They are no more than the run's steps take.
+    No more texts are written than the run's steps use.
     """
     path = folder / "rehearsal.json"
     if begun and path.exists():
@@ -108,13 +108,13 @@ def kept_texts(
 
 
 def drawn(seed: int, step: int, there: int, most: int) -> list[int]:
-    """Return which of so many rows count in an optimizer step, at most `most` of them."""
+    """Draw the indices of the rows, at most `most` of `there`, that are used in an optimizer step."""
     rng = np.random.default_rng([seed, step, there])
     return [int(row) for row in rng.choice(there, size=min(most, there), replace=False)]
 
 
 def first_token(tokenizer: Any) -> int:
-    """Return the token that a text of the model's own begins with."""
+    """Return the token with which a generated text begins."""
     start = tokenizer.get_vocab().get(SEPARATOR)
     if start is None:
         start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
@@ -122,7 +122,7 @@ def first_token(tokenizer: Any) -> int:
 
 
 def own_texts(policy: TransformersPolicy, seed: int, rows: int = ROWS, *, length: int = LENGTH) -> torch.Tensor:
-    """Let an untrained model write texts, (`rows`, `length`) tokens, each from its beginning on."""
+    """Let an untrained model write texts from their first token on; return their token ids (`rows`, `length`)."""
     import torch
 
     start = first_token(policy.tokenizer)

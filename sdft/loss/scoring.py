@@ -1,6 +1,6 @@
-"""How likely a model is to sample what was sampled: under the grammar and at the temperature that it was drawn from.
+"""Probabilities of sampled tokens under the grammar and the temperature of their sampling.
 
-A plain forward pass says something else: the grammar forbids most tokens, and what it leaves shares their probability.
+A plain forward pass gives other values: the grammar forbids most tokens and renormalizes the rest.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
 FORBIDDEN = -1e9
-"""Logit of a token that the grammar forbids; finite, since 0 * inf would be NaN in a divergence."""
+"""Logit of a token that the grammar forbids. Finite, because 0 * inf would be NaN in a divergence."""
 
 
 def score(policy: TransformersPolicy, samples: Sequence[Sample], *, temperature: float = 1.0) -> torch.Tensor:
     """Return the log-probabilities (R, T), in nats, of each sample's tokens, with gradients.
 
-    With the weights that sampled them, they are the recorded ones (`Sample.logprobs`) up to rounding, which is no small
-    thing in bfloat16 (docs/own-trainer.md).
+    Under the weights that sampled the tokens, they equal the recorded log-probabilities (`Sample.logprobs`) up to
+    rounding, which is considerable in bfloat16 (docs/own-trainer.md).
 
     Args:
-        policy: of the model that scores.
-        samples: R rows (`sdft.rows_of`), of at most T tokens each; where a row has fewer, 0 follows.
-        temperature: at which they were sampled.
+        policy: policy of the model that scores.
+        samples: R rows (`sdft.rows_of`) of at most T tokens each; shorter rows are padded with 0.
+        temperature: temperature at which the tokens were sampled.
 
     Raises:
         ValueError: there are no samples.
@@ -53,15 +53,15 @@ def score(policy: TransformersPolicy, samples: Sequence[Sample], *, temperature:
 def completion_logits(
     model: Any, ids: torch.Tensor, attended: torch.Tensor, mask: torch.Tensor, *, packable: bool, **seen: torch.Tensor
 ) -> torch.Tensor:
-    """Return float32 logits (B, C, V) about the completions' tokens.
+    """Return the float32 logits (B, C, V) that predict the completions' tokens.
 
     Args:
-        model: which model.
+        model: model to run.
         ids: prompts and completions (B, L).
         attended: (B, L), 1 for tokens.
         mask: (B, C), 1 for the completions' tokens.
-        packable: can the model read packed rows (`sdft.loss.logits`)?
-        seen: what is given besides tokens, for images (`sdft.rows.images.model_inputs`).
+        packable: whether the model supports packed rows (`sdft.loss.logits`).
+        seen: further inputs besides tokens, for images (`sdft.rows.images.model_inputs`).
     """
     width = ids.size(1) - mask.size(1)
     at = torch.arange(width - 1, ids.size(1) - 1, device=ids.device).expand(len(ids), -1)
@@ -70,11 +70,11 @@ def completion_logits(
 
 
 def token_logprobs(logits: torch.Tensor, ids: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """Return the log-probabilities (B, C) of tokens among those that were allowed.
+    """Return the log-probabilities (B, C) of tokens, normalized over the allowed tokens.
 
     Args:
         logits: (B, C, V), or log-probabilities over all tokens.
         ids: (B, C), the tokens.
-        allowed: (B, C, V).
+        allowed: (B, C, V), True for allowed tokens.
     """
     return logits.masked_fill(~allowed, FORBIDDEN).log_softmax(-1).gather(-1, ids[..., None])[..., 0]

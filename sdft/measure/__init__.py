@@ -1,1 +1,1 @@
-"""What a model can do: success on held-out episodes, perplexity and general questions."""
+"""Measures of a model: success on held-out episodes, agreement with recordings, perplexity and general questions."""

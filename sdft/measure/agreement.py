@@ -1,4 +1,4 @@
-"""What an adapter has learned of recordings: does it do what was done, page by page, and does that lead to the goal?"""
+"""Agreement of an adapter with recordings: whether it reproduces recorded actions and solves recorded episodes."""
 
 from __future__ import annotations
 
@@ -20,85 +20,86 @@ if TYPE_CHECKING:
     from selfsurf.sdft.rollouts import Rollouts
 
 ENOUGH = 0.9
-"""Share of recorded actions that an adapter should do; with less it is not worth using."""
+"""Minimum share of recorded actions that a usable adapter reproduces."""
 
 MOST_EPISODES = 8
-"""Recorded episodes that are played again, and as many with other seeds, or one of each task."""
+"""Maximum number of recorded episodes that are played again, and of episodes with other seeds (at least one per task).
+"""
 
 OTHER_SEEDS = range(5_000_000, 5_000_008)
-"""Seeds of further episodes of each recorded task; training and benchmarks do not use them."""
+"""Seeds of further episodes of each recorded task, unused in training and benchmarks."""
 
 MOST_COMPARED = 100
-"""Recorded states that are compared at the end of an offline run."""
+"""Maximum number of recorded states compared at the end of an offline run."""
 
 _TOGETHER = 8
-"""States that the model is asked about in one call."""
+"""Number of states in one call of the model."""
 
 
 class Missed(BaseModel):
-    """A recorded action that the agent does not do."""
+    """A recorded action that the agent doesn't reproduce."""
 
     model_config = ConfigDict(frozen=True)
 
     step: int
-    """Its place in its recording, from 1."""
+    """Number of the step in its recording, from 1."""
     recorded: str
     did: str
 
 
 class Followed(BaseModel):
-    """How often an agent chooses what the goal says."""
+    """How often an agent makes a choice according to the goal."""
 
     model_config = ConfigDict(frozen=True)
 
     label: str
-    """What is chosen, such as "Room"."""
+    """Name of the choice, such as "Room"."""
     right: int = 0
     of: int = 0
-    """0: the recordings can't teach it."""
+    """Number of variations tested; 0 if the recordings can't teach the choice."""
     recorded: str = ""
-    """Then, what was chosen in all of them."""
+    """Value chosen in all recordings, if they can't teach the choice."""
 
     @property
     def enough(self) -> bool:
-        """Is there no reason to warn?"""
+        """Whether the agent follows the goal often enough to need no warning."""
         return self.of > 0 and self.right >= ENOUGH * self.of
 
     def text(self) -> str:
-        """Say it in a few words."""
+        """Return the result in a few words."""
         if self.of:
             return f"{self.label}: follows the goal in {self.right} of {self.of}"
         return f"{self.label}: always {self.recorded}; record it once with something else, and a goal that says so"
 
 
 class Agreement(BaseModel):
-    """What an agent does at the pages of recordings."""
+    """Comparison of an agent with recordings."""
 
     model_config = ConfigDict(frozen=True)
 
     right: int
-    """Recorded actions that it does."""
+    """Number of recorded actions that the agent reproduces."""
     of: int
     missed: list[Missed]
     solved: int
-    """Recorded episodes that it solved from beginning to end, of those that a task judges."""
+    """Number of recorded episodes, among those that a task judges, that the agent solved from beginning to end."""
     judged: int
     solved_elsewhere: int = 0
-    """Episodes with the recorded goal that it solved with other seeds (`OTHER_SEEDS`)."""
+    """Number of episodes with the recorded goal that the agent solved with other seeds (`OTHER_SEEDS`)."""
     elsewhere: int = 0
     held_out: bool = False
-    """Was none of it trained on?"""
+    """Whether the compared states were held out of training."""
     choices: list[Followed] = []
-    """Of what was recorded: is what to choose read from the goal?"""
+    """Test results for the choices in the recordings."""
 
     @property
     def enough(self) -> bool:
-        """Is there no reason to warn?"""
+        """Whether all shares are high enough to need no warning."""
         shares = ((self.right, self.of), (self.solved, self.judged), (self.solved_elsewhere, self.elsewhere))
         return all(done >= ENOUGH * asked for done, asked in shares) and all(one.enough for one in self.choices)
 
     def text(self) -> str:
-        """Say it in a sentence or two."""
+        """Return the comparison in one or two sentences."""
         said = f"It does {self.right} of {self.of} {'held-out ' if self.held_out else ''}recorded actions"
         if self.judged:
             said += f", and solves {self.solved} of {self.judged} recorded episodes from beginning to end"
@@ -110,7 +111,7 @@ class Agreement(BaseModel):
         return f"{said}. {self.choices_text()}".rstrip()
 
     def choices_text(self) -> str:
-        """Say whether choices follow the goal; empty if there are none."""
+        """Return a sentence on whether choices follow the goal; empty without choices."""
         said = "; ".join(one.text() for one in self.choices)
         return f"{said[0].upper()}{said[1:]}." if said else ""
 
@@ -120,36 +121,36 @@ class Place(Protocol):
 
     @property
     def index(self) -> int:
-        """Its place in its recording."""
+        """Index of the state in its recording, from 0."""
 
     @property
     def shown(self) -> Action:
-        """What was done there."""
+        """Recorded action at the state."""
 
     def bring(self, agent: LLMAgent, slot: int = 0) -> Observation:
-        """Let an agent have done what was done before; return what it sees then."""
+        """Replay the preceding recorded steps into the agent's memory; return the state's observation."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A step of a recording, as a `Place`."""
+    """A recorded step that implements `Place`."""
 
     recording: Recording
     index: int
-    """From 0."""
+    """Index of the step in its recording, from 0."""
 
     @property
     def shown(self) -> Action:
-        """What was done there."""
+        """Recorded action of the step."""
         return self.recording.steps[self.index].action
 
     def bring(self, agent: LLMAgent, slot: int = 0) -> Observation:
-        """Let an agent have done what was done before; return what it sees then."""
+        """Replay the preceding recorded steps into the agent's memory; return the step's observation."""
         return bring(agent, self.recording, self.index, slot)
 
 
 def missed_at(agent: LLMAgent, states: Sequence[Place]) -> list[Missed | None]:
-    """Return, for each recorded state, what an agent does there instead of what was done; None where it does that."""
+    """Return the agent's action at each state where it differs from the recorded one; None where it doesn't."""
     found: list[Missed | None] = []
     for start in range(0, len(states), _TOGETHER):
         some = states[start : start + _TOGETHER]
@@ -165,12 +166,12 @@ def missed_at(agent: LLMAgent, states: Sequence[Place]) -> list[Missed | None]:
 
 
 def agreement_at(agent: LLMAgent, states: Sequence[Place], *, held_out: bool) -> Agreement:
-    """Compare what an agent does at recorded states with what was done there; nothing is played.
+    """Compare an agent's actions with the recorded actions at recorded states, without playing.
 
     Args:
-        agent: acts greedily.
-        states: which.
-        held_out: were they not trained on?
+        agent: an agent that acts greedily.
+        states: the recorded states.
+        held_out: whether the states were held out of training.
     """
     missed = [one for one in missed_at(agent, states) if one is not None]
     return Agreement(
@@ -179,12 +180,12 @@ def agreement_at(agent: LLMAgent, states: Sequence[Place], *, held_out: bool) ->
 
 
 def agreement(agent: LLMAgent, recordings: Sequence[Recording], rollouts: Rollouts) -> Agreement:
-    """Compare what an agent does with what was recorded.
+    """Compare an agent with recordings, at their states and by playing them again.
 
     Args:
-        agent: acts greedily.
-        recordings: whole, from disk.
-        rollouts: the environments, in which the first recorded episodes that can be judged are played again.
+        agent: an agent that acts greedily.
+        recordings: complete recordings from disk.
+        rollouts: environments in which the first recorded episodes with a judge are played again.
     """
     states = [Shown(one, index) for one in recordings for index, shown in enumerate(one.steps) if shown.sayable]
     missed = [one for one in missed_at(agent, states) if one is not None]

@@ -1,4 +1,4 @@
-"""Summarises episodes: success by task, with intervals, infrastructure failures apart."""
+"""Summaries of episodes: success by task with intervals; infrastructure failures are counted separately."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from selfsurf.sdft.rollouts import Result
 
 
 def summarise(results: Sequence[Result], groups: Mapping[str, Sequence[str]] | None = None) -> dict[str, Any]:
-    """Summarise episodes.
+    """Summarize episodes.
 
     Returns:
-        `tasks`: by id, `success` (share solved, of the episodes that the infrastructure did not fail), its 95%
-        interval `low`, `high`, `solved`, `episodes`, `env_errors`; `groups`: by name, the mean over its tasks with its
-        interval, and over `all`; `outcomes`; `steps` and `unreadable` (replies that were no action).
+        `tasks`: by id, `success` (share solved of the episodes that the infrastructure did not fail), its 95% interval
+        `low`, `high`, `solved`, `episodes`, `env_errors`; `groups`: by name, the mean over the group's tasks with its
+        interval, including the group `all`; `outcomes`; `steps` and `unreadable` (number of replies that contain no
+        action).
     """
     by_task: dict[str, list[Result]] = {}
     for result in results:

@@ -1,4 +1,4 @@
-"""Does an adapter read what to choose from the goal? Asked at recorded choices, about other values."""
+"""Test of whether an adapter makes choices according to the goal, in variations of recorded choices."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from selfsurf.sdft.rows.variation import varied
 from selfsurf.sdft.teacher.recording import Recording
 
 TRIES = 20
-"""Variations that each choice is asked about in."""
+"""Maximum number of variations in which each choice is tested."""
 
 MOST = 8
-"""Recordings that are asked about."""
+"""Maximum number of recordings that are tested."""
 
 _SEED = 7_000_003
-"""Of variations that training doesn't draw."""
+"""Seed of the test variations, which training never draws."""
 
 _TOGGLES = ("checkbox", "switch", "menuitemcheckbox")
 
 
 def followed(agent: LLMAgent, recordings: Sequence[Recording]) -> list[Followed]:
-    """Ask an agent about the choices of recordings, in variations of them; with those that nothing teaches.
+    """Test an agent at the choices of recordings, in variations; add the choices that no recording can teach.
 
     Args:
-        agent: acts greedily.
-        recordings: whole, from disk.
+        agent: an agent that acts greedily.
+        recordings: complete recordings from disk.
     """
     found: dict[str, list[Shown]] = {}
     for number, recording in enumerate(recordings[:MOST]):
@@ -46,7 +46,7 @@ def followed(agent: LLMAgent, recordings: Sequence[Recording]) -> list[Followed]
 
 
 def untold(recordings: Sequence[Recording]) -> list[Followed]:
-    """Return what was chosen alike in all recordings without the goal saying which: no recording teaches the choice."""
+    """Return the choices that no recording can teach: equal in all recordings and never named by a goal."""
     chosen: dict[str, set[str]] = {}
     told: set[str] = set()
     for recording in recordings:
@@ -68,7 +68,7 @@ def _tries(recording: Recording, choice: Choice, number: int) -> list[Shown]:
 
 
 def _toggled(recording: Recording) -> dict[str, str]:
-    """What was ticked in a recording, or not, by name: the last page on which it stands tells."""
+    """Return whether each named toggle of a recording was ticked, as of the last page that contains it."""
     found: dict[str, str] = {}
     for shown in recording.steps:
         action: Any = shown.action

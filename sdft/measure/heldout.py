@@ -1,6 +1,6 @@
-"""Held-out evaluation of a training run: what it does where it never trains, and general ability.
+"""Held-out evaluation during training: success on unseen episodes, and general ability.
 
-It is greedy success on episodes; offline, the share of recorded actions that are done at recorded states.
+Success is that of greedy episodes; offline, it is the share of recorded actions reproduced at recorded states.
 """
 
 from __future__ import annotations
@@ -25,38 +25,39 @@ if TYPE_CHECKING:
     from selfsurf.sdft.rows.stored import State
 
 MOST_JUDGED = 0.9
-"""Share of the best state's episodes that must be judged of another for it to become the best."""
+"""Minimum share of the best state's episodes that must be judged for another state, too, before it can become the best.
+"""
 
 FEWEST_STATES, FEWEST_EPISODES = 20, 3
-"""With fewer held-out states, or episodes that they are from, agreement at them shows little."""
+"""Minimum numbers of held-out states, and of the episodes that they come from, for meaningful agreement."""
 
 MOST_KNOWN = 40
-"""States a task that an evaluation looks at where none is held out: a few are soon all right."""
+"""Number of states per task in an evaluation without held-out states; with fewer, all would soon be correct."""
 
 Solved = Mapping[str, Mapping[int, bool]]
 
 
 class Evaluation(BaseModel):
-    """What a model could do after a step of its training."""
+    """Measurements of a model after a step of its training."""
 
     model_config = ConfigDict(frozen=True)
 
     step: int
-    """Optimizer steps before it; 0 is the base model."""
+    """Number of optimizer steps so far; 0 for the base model."""
     measure: Literal["success", "agreement"] = "success"
-    """What `solved` says: were episodes solved, or were recorded actions done (`sdft.measure.agreement`)?"""
+    """Meaning of `solved`: episodes solved, or recorded actions reproduced (`sdft.measure.agreement`)."""
     held_out: bool = True
-    """Is it where nothing is trained? Else it shows a fall, but no gain."""
+    """Whether the episodes or states are held out of training. Otherwise they can show a drop but no gain."""
     solved: dict[str, dict[int, bool]]
-    """By task and seed, or state; without episodes that the infrastructure failed, which say nothing of the model."""
+    """Success by task and by seed or state. Episodes that the infrastructure failed are left out."""
     env_errors: int
-    """How many those were."""
+    """Number of episodes that the infrastructure failed."""
     episodes: int = 0
-    """How many different recorded episodes the states are from."""
+    """Number of different recorded episodes from which the states are taken."""
     perplexity: float
-    """On the general text; infinite for a model that is broken."""
+    """Perplexity on the general text; infinite for a broken model."""
     drift: float
-    """KL(base || student) in nats a token on the beginning of the general text."""
+    """KL(base || student) in nats per token on the beginning of the general text."""
 
     @property
     def success(self) -> float | None:
@@ -64,7 +65,7 @@ class Evaluation(BaseModel):
         return success(self.solved)
 
     def figures(self) -> dict[str, float]:
-        """Return the columns of metrics.jsonl."""
+        """Return the evaluation's columns of `metrics.jsonl`."""
         rates = {task: sum(seeds.values()) / len(seeds) for task, seeds in self.solved.items() if seeds}
         found = {
             "evaluation/perplexity": self.perplexity,
@@ -78,27 +79,27 @@ class Evaluation(BaseModel):
 
 
 def success(solved: Solved) -> float | None:
-    """Return the mean over tasks of the share solved; None if there are no episodes."""
+    """Return the mean over tasks of the share solved; None without episodes."""
     rates = [sum(seeds.values()) / len(seeds) for seeds in solved.values() if seeds]
     return sum(rates) / len(rates) if rates else None
 
 
 def heldout_tasks(settings: TrainSettings) -> list[str]:
-    """Return the tasks that a run is evaluated on: its own and `evaluate_tasks`, without those that have no verdict."""
+    """Return the tasks on which a run is evaluated: its own and `evaluate_tasks`, except those without a verdict."""
     trained = settings.tasks or [recording.env_id for recording in load_recordings(settings.demonstrations)]
     return [task for task in dict.fromkeys((*trained, *settings.evaluate_tasks)) if task_of(task).judges]
 
 
 def heldout_seeds(settings: TrainSettings) -> range:
-    """Return the seeds of each of them."""
+    """Return the seeds of the held-out episodes of each task."""
     return range(settings.first_evaluation_seed, settings.first_evaluation_seed + settings.evaluate_seeds)
 
 
 def check_heldout(settings: TrainSettings, jobs: Collection[Job]) -> None:
-    """Make sure that a run can be evaluated, and that what it is evaluated on is not among its episodes.
+    """Check that a run can be evaluated and that its held-out episodes are not trained on.
 
     Raises:
-        ValueError: it can't, or it is; or there is no such task.
+        ValueError: no task can be judged, a held-out episode is trained on, or a task doesn't exist.
     """
     if not settings.evaluate_every or settings.offline:
         return
@@ -118,13 +119,13 @@ def check_heldout(settings: TrainSettings, jobs: Collection[Job]) -> None:
 
 
 def evaluate_heldout(step: int, agent: LLMAgent, rollouts: Rollouts, settings: TrainSettings) -> Evaluation:
-    """Measure the model as it is now.
+    """Measure the current model on held-out episodes.
 
     Args:
         step: optimizer steps so far.
-        agent: acts greedily with the model, a PEFT model with the student's adapter active.
-        rollouts: the environments.
-        settings: which tasks and seeds.
+        agent: an agent that acts greedily with a PEFT model whose active adapter is the student's.
+        rollouts: environments of the episodes.
+        settings: settings with the tasks and seeds.
     """
     tasks = heldout_tasks(settings)
     jobs = [Job(task, seed) for task in tasks for seed in heldout_seeds(settings)]
@@ -142,14 +143,14 @@ def evaluate_heldout(step: int, agent: LLMAgent, rollouts: Rollouts, settings: T
 def evaluate_states(
     step: int, agent: LLMAgent, states: Sequence[State], most: int, *, held_out: bool = True
 ) -> Evaluation:
-    """Measure the model as it is now at recorded states, without playing.
+    """Measure the current model at recorded states, without playing.
 
     Args:
         step: optimizer steps so far.
-        agent: acts greedily with the model, as in `evaluate_heldout`.
-        states: recorded ones.
-        most: most of them a task.
-        held_out: are they not trained on?
+        agent: an agent that acts greedily with the model, as in `evaluate_heldout`.
+        states: recorded states.
+        most: maximum number of states per task.
+        held_out: whether the states are held out of training.
     """
     by_task: dict[str, list[State]] = {}
     for state in states:
@@ -166,7 +167,7 @@ def evaluate_states(
 
 
 def extent(summary: Mapping[str, Any]) -> str:
-    """Say of an evaluation at recorded states (`CheckpointManager.summary`) how many there were; empty: not known."""
+    """Describe the extent of an evaluation at recorded states (`CheckpointManager.summary`); empty if unknown."""
     states, episodes = summary.get("states", 0), summary.get("episodes", 0)
     if summary.get("measure") != "agreement" or not episodes:
         return ""
@@ -176,7 +177,7 @@ def extent(summary: Mapping[str, Any]) -> str:
 
 
 def spread(states: Sequence[State], most: int) -> list[State]:
-    """Return at most so many states, evenly over all."""
+    """Return at most `most` states, spread evenly over all."""
     count = min(most, len(states))
     return [states[place * len(states) // count] for place in range(count)]
 
@@ -186,7 +187,7 @@ def _evaluation(
 ) -> Evaluation:
     policy = cast("TransformersPolicy", agent.policy)
     general = perplexity(policy)["perplexity"]
-    if not math.isfinite(general):  # nothing can be sampled from a model whose logits are not numbers
+    if not math.isfinite(general):  # a model whose logits are NaN can't be sampled
         return Evaluation(step=step, solved={}, env_errors=0, perplexity=math.inf, drift=math.inf, **more)
     solved = measured()
     failed = asked - sum(map(len, solved.values()))
@@ -194,10 +195,10 @@ def _evaluation(
 
 
 def fault(now: Evaluation, best: Evaluation, base: Evaluation, settings: TrainSettings) -> str:
-    """Say why training must not continue from a state; empty if it may.
+    """Return the reason why training must not continue from a state; empty if it may.
 
-    Success is compared over the episodes that both evaluations could judge, so that a failure of the infrastructure
-    is never a fall.
+    Success is compared over the episodes judged in both evaluations, so that an infrastructure failure never counts as
+    a drop.
     """
     limit = base.perplexity * (1 + settings.max_perplexity_rise)
     if not now.perplexity <= limit:
@@ -210,13 +211,13 @@ def fault(now: Evaluation, best: Evaluation, base: Evaluation, settings: TrainSe
 
 
 def better(now: Evaluation, best: Evaluation) -> bool:
-    """Does it solve more, or as much with less perplexity?
+    """Whether a state is better than the best: it solves more, or as many with lower perplexity.
 
-    Where nothing is held out, a later state that does as much is better: it was taught for longer, which can't be seen
-    there, and `fault` has found no loss.
+    If nothing is held out, a later state with equal success is better: it was trained longer, which such an evaluation
+    can't show, and `fault` has found no loss.
 
-    They are compared over the episodes that both could judge. A state can only become the best if these are most of
-    those of the best one (`MOST_JUDGED`).
+    States are compared over the episodes judged in both. A state can only become the best if these are most of the best
+    state's episodes (`MOST_JUDGED`).
     """
     if now.success is None or not comparable(now, best):
         return False
@@ -229,13 +230,13 @@ def better(now: Evaluation, best: Evaluation) -> bool:
 
 
 def comparable(now: Evaluation, best: Evaluation) -> bool:
-    """Could most of the episodes be judged on which the best state was?"""
+    """Whether most of the best state's episodes were also judged for this state."""
     shared = sum(map(len, _shared(best.solved, now.solved).values()))
     return shared >= MOST_JUDGED * sum(map(len, best.solved.values()))
 
 
 def _shared(solved: Solved, other: Solved) -> dict[str, dict[int, bool]]:
-    """Return what `solved` says of the episodes that are in both."""
+    """Return the part of `solved` whose episodes are also in `other`."""
     return {
         task: {seed: seeds[seed] for seed in seeds if seed in other.get(task, {})} for task, seeds in solved.items()
     }

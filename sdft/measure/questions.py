@@ -1,4 +1,4 @@
-"""A fixed set of easy general questions: how much of what a model knew it still answers."""
+"""A fixed set of easy general questions that measure how much of its knowledge a model retains."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Question:
-    """The beginning of a sentence and four ways to end it."""
+    """The beginning of a sentence, and four endings to choose from."""
 
     question: str
     options: list[str]
     answer: int
-    """Which of the options is right."""
+    """Index of the right option."""
 
 
 def questions() -> list[Question]:
-    """Return the questions: geography, words, small numbers, everyday knowledge; one option of each is right.
+    """Return the questions: geography, words, small numbers and everyday knowledge, with one right option each.
 
     They were written for this purpose.
     """
@@ -31,10 +31,10 @@ def questions() -> list[Question]:
 
 
 def answers(policy: TransformersPolicy) -> dict[str, Any]:
-    """Let a model choose: the option whose tokens are likeliest on average after the question.
+    """Let a model choose the option with the highest mean log-probability per token after the question.
 
     Args:
-        policy: the model, with whatever adapter is active.
+        policy: the model, with its active adapter.
 
     Returns:
         `right`, for each question whether the choice is right; `accuracy`, their share; `probability`, the mean share
@@ -51,13 +51,13 @@ def answers(policy: TransformersPolicy) -> dict[str, Any]:
 
 
 def _scores(policy: TransformersPolicy, one: Question) -> list[float]:
-    """Mean log-probability of each option's tokens after the question."""
+    """Return the mean log-probability of each option's tokens after the question."""
     import torch
 
     given = policy.tokenizer.encode(one.question, add_special_tokens=False)
     endings = [policy.tokenizer.encode(f" {option}", add_special_tokens=False) for option in one.options]
     width = max(map(len, endings))
-    # What is padded stands on the right, where no token before it can see it.
+    # Padding is on the right, where causal attention keeps it invisible to earlier tokens.
     rows = [[*given, *ending, *[0] * (width - len(ending))] for ending in endings]
     device = policy.model.get_input_embeddings().weight.device
     with policy.reading():

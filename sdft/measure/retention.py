@@ -1,4 +1,4 @@
-"""How much of what a model could do before is still there: perplexity on a fixed text of general prose."""
+"""Retention of a model's earlier abilities, as perplexity on a fixed text of general prose."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
 BLOCK = 512
-"""Tokens of one block; blocks are scored independently."""
+"""Length of a block in tokens. Blocks are scored independently."""
 MOST_NATS = 700.0
-"""Mean negative log-likelihood from which on its exponential counts as infinite."""
+"""Mean negative log-likelihood at which perplexity counts as infinite, since its exponential overflows."""
 DRIFT_TOKENS = 256
-"""Tokens of the text on which the drift is taken: a few, since it is taken often."""
+"""Number of tokens of the text on which drift is measured; small because drift is measured often."""
 
 
 def general_text() -> str:
-    """Return the text: fourteen passages of description, instruction, dialogue, letter and exposition.
+    """Return the general text: fourteen passages of description, instruction, dialogue, letter and exposition.
 
-    They were written for this purpose, so that no model has met them in training.
+    They were written for this purpose, so that no model has seen them in training.
     """
     return resources.files("selfsurf.sdft").joinpath("data/general.txt").read_text(encoding="utf8")
 
@@ -31,12 +31,12 @@ def perplexity(policy: TransformersPolicy, text: str | None = None) -> dict[str,
     """Return the model's perplexity on a text.
 
     Args:
-        policy: the model, with whatever adapter is active: on torch, or one that is trained on MLX (`TrainedPolicy`).
-        text: what to score; the general text by default.
+        policy: the model with its active adapter, on torch, or a model trained on MLX (`TrainedPolicy`).
+        text: the text to score; the general text by default.
 
     Returns:
-        `perplexity` (exp of the mean negative log-likelihood per token, in nats; infinite where that is too much for a
-        float, or no number) and `tokens`, the number scored.
+        `perplexity` (exp of the mean negative log-likelihood per token, in nats; infinite if that overflows a float or
+        is NaN) and `tokens`, the number scored.
     """
     ids = policy.tokenizer.encode(general_text() if text is None else text, add_special_tokens=False)
     blocks = [ids[start : start + BLOCK + 1] for start in range(0, len(ids) - 1, BLOCK)]
@@ -46,7 +46,7 @@ def perplexity(policy: TransformersPolicy, text: str | None = None) -> dict[str,
 
 
 def _loss(policy: Any, ids: list[int]) -> float:
-    """The negative log-likelihood of all tokens but the first, summed."""
+    """Return the summed negative log-likelihood of all tokens but the first."""
     if hasattr(policy, "text_logprobs"):
         return -float(policy.text_logprobs(ids[:-1])[np.arange(len(ids) - 1), ids[1:]].sum(dtype=np.float64))
     import torch
@@ -58,10 +58,10 @@ def _loss(policy: Any, ids: list[int]) -> float:
 
 
 def drift(policy: TransformersPolicy) -> float:
-    """Return how far training has moved the model: mean KL(base || student) in nats a token, on general text.
+    """Return how far training has moved the model: mean KL(base || student) in nats per token, on general text.
 
     Args:
-        policy: a PEFT model with the student's adapter active, or one that is trained on MLX.
+        policy: a PEFT model whose active adapter is the student's, or a model trained on MLX.
     """
     ids = policy.tokenizer.encode(general_text(), add_special_tokens=False)[:DRIFT_TOKENS]
     if hasattr(policy, "text_logprobs"):

@@ -1,15 +1,16 @@
-"""Every interval and test of this project, each named for what it resamples.
+"""Intervals and tests of this project, each named for what it resamples.
 
 Episodes of one task resemble each other, so 125 tasks x 5 seeds are not 625 independent trials, and an interval that
-takes them for such is too narrow. What is a sample and what is given decides which interval is right:
+treats them as independent is too narrow. The right interval depends on what is a sample and what is fixed:
 
 - `wilson_interval`: one share of independent trials, nothing resampled; `newcombe_interval`: the difference of two;
-- `interval_over_tasks_and_episodes`: a benchmark's mean; tasks are a sample of tasks, seeds one of each task's pages;
+- `interval_over_tasks_and_episodes`: a benchmark's mean; tasks are a sample of tasks, seeds a sample of each task's
+  pages;
 - `interval_over_tasks` and `sign_flip_over_tasks`: the difference of two runs on the same tasks and seeds;
 - `Confusion`: a judge against the truth, nothing resampled;
-- `interval_over_seeds`: training and evaluation seeds are samples, tasks are given.
+- `interval_over_seeds`: training and evaluation seeds are samples, tasks are fixed.
 
-All intervals hold 95%.
+All intervals are 95% intervals.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ Floats = NDArray[np.float64]
 Kind = Literal["bootstrap", "wilson", "unanimous"]
 
 RESAMPLES = 4000
-"""Resamples of a bootstrap."""
+"""Number of resamples in a bootstrap."""
 
 SEED = 20210830
-"""Of the bootstrap's generator: the same folder always gives the same intervals."""
+"""Seed of the bootstrap's generator, so that the same folder always gives the same intervals."""
 
 Z = 1.959963984540054
-"""Quantile of the normal distribution that leaves 2.5% above it."""
+"""Quantile of the normal distribution with 2.5% above it."""
 
 _CELLS = 2_000_000
-"""Most draws held in memory at once."""
+"""Maximum number of draws held in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,15 @@ class Interval:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Both."""
+        """Both ends of the interval."""
         return self.low, self.high
 
 
 def wilson_interval(share: float, trials: int) -> Interval:
-    """Wilson's score interval of a share of independent trials (Wilson 1927); 0 to 1 without any.
+    """Return Wilson's score interval of a share of independent trials (Wilson 1927); 0 to 1 without trials.
 
-    Never empty, and honest at 0 of 5 and at 5 of 5, where a bootstrap of five equal values would claim certainty.
+    The interval is never empty, and stays honest at 0 of 5 and 5 of 5, where a bootstrap of five equal values would
+    claim certainty.
     """
     if not trials:
         return Interval(0.0, 1.0, "wilson")
@@ -67,7 +69,7 @@ def wilson_interval(share: float, trials: int) -> Interval:
 
 
 def newcombe_interval(share: float, trials: int, other: float, others: int) -> Interval:
-    """The interval of `share - other`, two samples of independent trials, from Wilson's (Newcombe 1998, method 10)."""
+    """Return the interval of `share - other` of independent samples, from Wilson's (Newcombe 1998, method 10)."""
     one, two = wilson_interval(share, trials), wilson_interval(other, others)
     below = np.hypot(share - one.low, two.high - other)
     above = np.hypot(one.high - share, other - two.low)
@@ -76,48 +78,48 @@ def newcombe_interval(share: float, trials: int, other: float, others: int) -> I
 
 @dataclass(frozen=True)
 class Confusion:
-    """How a judge's verdicts agree with the truth. Those who could not tell are counted apart."""
+    """Counts of a judge's verdicts against the truth. Undecided verdicts are counted separately."""
 
     hits: int
-    """Solved, and said to be."""
+    """Number of solved episodes judged solved."""
     false_alarms: int
-    """Not solved, but said to be."""
+    """Number of unsolved episodes judged solved."""
     misses: int
-    """Solved, but said not to be."""
+    """Number of solved episodes judged unsolved."""
     rejections: int
-    """Not solved, and said not to be."""
+    """Number of unsolved episodes judged unsolved."""
     unknown: int = 0
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[bool, bool | None]]) -> Confusion:
-        """Count pairs of truth and verdict; None is a verdict that says nothing."""
+        """Count pairs of truth and verdict; a verdict of None is undecided."""
         counts = Counter(pairs)
         unknown = counts[True, None] + counts[False, None]
         return cls(counts[True, True], counts[False, True], counts[True, False], counts[False, False], unknown)
 
     @property
     def judged(self) -> int:
-        """How many have a verdict."""
+        """Number of episodes with a verdict."""
         return self.hits + self.false_alarms + self.misses + self.rejections
 
     @property
     def base_rate(self) -> float | None:
-        """Share of those with a verdict that were solved."""
+        """Share of the episodes with a verdict that were solved."""
         return _share(self.hits + self.misses, self.judged)
 
     @property
     def precision(self) -> float | None:
-        """Share of those said to be solved that were; None: none was."""
+        """Share of the episodes judged solved that were solved; None if none was judged solved."""
         return _share(self.hits, self.hits + self.false_alarms)
 
     @property
     def recall(self) -> float | None:
-        """Share of the solved ones that were said to be; None: none was solved."""
+        """Share of the solved episodes that were judged solved; None if none was solved."""
         return _share(self.hits, self.hits + self.misses)
 
     @property
     def kappa(self) -> float | None:
-        """Agreement beyond chance (Cohen 1960): 0 is chance, 1 is perfect; None: truth or verdicts are all the same."""
+        """Agreement beyond chance (Cohen 1960): 0 is chance, 1 perfect. None if truth and verdicts are all the same."""
         n = self.judged
         said, true = self.hits + self.false_alarms, self.hits + self.misses
         chance = (said * true + (n - said) * (n - true)) / n**2 if n else 1.0
@@ -129,10 +131,11 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def unanimous(value: float, tasks: int, low: float, high: float) -> Interval:
-    """The interval where every task shows the same value, and a bootstrap would have no width.
+    """Return the interval for tasks that all show the same value, where a bootstrap would have zero width.
 
-    If none of n tasks differs, at most Wilson's upper bound for 0 of n of all tasks do, and those may show anything
-    between `low` and `high`. For a share of 0 or 1 this is Wilson's interval with tasks, not episodes, as its trials.
+    If none of n tasks differs, the share of all tasks that differ is at most Wilson's upper bound for 0 of n, and these
+    may show any value between `low` and `high`. For a share of 0 or 1 this is Wilson's interval with tasks, not
+    episodes, as its trials.
     """
     others = wilson_interval(0.0, tasks).high
     same = (1 - others) * value
@@ -140,14 +143,14 @@ def unanimous(value: float, tasks: int, low: float, high: float) -> Interval:
 
 
 def draw_tasks_and_episodes(tasks: Sequence[int], resamples: int = RESAMPLES) -> Floats:
-    """Draw resamples: `[resample, episode]`, how many times an episode is in it.
+    """Draw resamples as counts `[resample, episode]`: the number of times that a resample contains an episode.
 
-    Each resample draws as many tasks as there are, with replacement, and for every drawn task as many of its
-    episodes as it has, with replacement.
+    Each resample draws as many tasks as there are, with replacement, and for every drawn task as many of its episodes
+    as it has, with replacement.
 
     Args:
-        tasks: of each episode, the number of its task.
-        resamples: how many to draw.
+        tasks: task number of each episode.
+        resamples: number of resamples.
     """
     _, group, counts = np.unique(np.asarray(tasks), return_inverse=True, return_counts=True)
     order = np.argsort(group, kind="stable")
@@ -168,7 +171,7 @@ def draw_tasks_and_episodes(tasks: Sequence[int], resamples: int = RESAMPLES) ->
 
 
 def resampled_means(drawn: Floats, values: Floats) -> Floats:
-    """The mean in every resample, `[resample, measure]`; values `[episode, measure]` that are NaN are left out."""
+    """Return the mean in every resample, `[resample, measure]`, of values `[episode, measure]`, ignoring NaN."""
     there = ~np.isnan(values)
     number = drawn @ there.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -176,7 +179,7 @@ def resampled_means(drawn: Floats, values: Floats) -> Floats:
 
 
 def percentiles(means: Floats) -> tuple[Floats, Floats]:
-    """The middle 95% of every column of resampled means."""
+    """Return the middle 95% of every column of resampled means."""
     low, high = np.nanpercentile(means, [2.5, 97.5], axis=0)
     return low, high
 
@@ -184,23 +187,23 @@ def percentiles(means: Floats) -> tuple[Floats, Floats]:
 def interval_over_tasks_and_episodes(
     values: Sequence[float], tasks: Sequence[int], low: float, high: float, drawn: Floats | None = None
 ) -> Interval | None:
-    """The interval of a mean over episodes, by drawing tasks and, inside each drawn task, its episodes.
+    """Return the interval of a mean over episodes, by drawing tasks and, within each drawn task, its episodes.
 
     The bootstrap is hierarchical (Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8; for
     reinforcement learning Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice, 2021).
-    Drawing at both levels counts the noise between seeds once more than drawing tasks alone, so the interval leans to
-    the wide side: with few seeds a task it holds the truth somewhat more often than 95 times in 100.
+    Drawing at both levels counts the noise between seeds once more than drawing tasks alone, so the interval tends to
+    be wide: with few seeds per task it contains the truth somewhat more often than 95 times in 100.
 
     Args:
-        values: one an episode.
-        tasks: of each episode, the number of its task.
-        low: the least that a value can be.
-        high: the most.
-        drawn: resamples of these episodes, to use one drawing for several measures.
+        values: value of each episode.
+        tasks: task number of each episode.
+        low: lowest possible value.
+        high: highest possible value.
+        drawn: resamples of these episodes, to share one drawing among several measures.
 
     Returns:
-        None without episodes. For a single task Wilson's interval, which for values between 0 and 1 that are not
-        only these two is too wide rather than too narrow; a single task's values of another range have none.
+        None without episodes. For a single task, Wilson's interval if values range from 0 to 1, too wide rather than
+        too narrow for values in between, and None for any other range.
     """
     array, number = np.asarray(values, dtype=np.float64), len(set(tasks))
     if not len(array):
@@ -217,7 +220,7 @@ def interval_over_tasks_and_episodes(
 
 @dataclass(frozen=True)
 class Mcnemar:
-    """Pairs by who solved them: what a difference is made of. His test itself would take pairs for independent."""
+    """Counts of pairs by who solved them. McNemar's test itself would treat the pairs as independent."""
 
     both: int
     only_first: int
@@ -232,22 +235,22 @@ def mcnemar(first: Sequence[bool], other: Sequence[bool]) -> Mcnemar:
 
 
 def _by_task(values: Sequence[float], tasks: Sequence[int]) -> tuple[Floats, Floats]:
-    """Sum and number of the values of every task."""
+    """Return the sum and the number of each task's values."""
     _, group = np.unique(np.asarray(tasks), return_inverse=True)
     sums = np.bincount(group, weights=np.asarray(values, dtype=np.float64)).astype(np.float64)
     return sums, np.bincount(group).astype(np.float64)
 
 
 def interval_over_tasks(differences: Sequence[float], tasks: Sequence[int], bound: float) -> Interval | None:
-    """The 95% interval of the mean difference over pairs, by bootstrap over tasks with all their pairs.
+    """Return the 95% interval of the mean difference over pairs, by bootstrap over tasks with all their pairs.
 
-    Seeds are not drawn again inside a task: both runs had the same ones, and what they differ by there is in the
-    task's own difference. None with fewer than two tasks, over which nothing can be resampled.
+    Seeds are not resampled within a task: both runs had the same seeds, and the noise between them is contained in the
+    task's own difference. None with fewer than two tasks, which can't be resampled.
 
     Args:
-        differences: one a pair.
-        tasks: of each pair, the number of its task, or of another unit that is drawn.
-        bound: how far a difference can be from 0; used where all pairs differ alike and a bootstrap has no width.
+        differences: difference of each pair.
+        tasks: number of each pair's task, or of another unit of resampling.
+        bound: maximum absolute difference; used if all differences are equal and a bootstrap has zero width.
     """
     sums, numbers = _by_task(differences, tasks)
     count = len(sums)
@@ -263,16 +266,17 @@ def interval_over_tasks(differences: Sequence[float], tasks: Sequence[int], boun
 
 @lru_cache(maxsize=4)
 def _drawn(count: int) -> Floats:
-    """Resamples of so many tasks, with one value each: that draws tasks alone."""
+    """Draw resamples of `count` tasks with one value each, which resamples only tasks."""
     return draw_tasks_and_episodes(range(count))
 
 
 def sign_flip_over_tasks(differences: Sequence[int], tasks: Sequence[int]) -> float:
-    """The exact two-sided p of a sign-flip test, clustered by task.
+    """Return the exact two-sided p-value of a sign-flip test, clustered by task.
 
-    If the two runs were alike, each task's summed difference could as well have had the other sign (Fisher 1935). p is
-    the share of all 2^tasks choices of signs with a sum at least as far from 0 as the one seen. Differences of 0/1
-    successes are whole numbers, so the distribution of the sum comes out exactly, task by task, without sampling.
+    If the two runs were alike, each task's summed difference could as well have had the other sign (Fisher 1935). The
+    p-value is the share of all 2^tasks choices of signs with a sum at least as far from 0 as the observed sum.
+    Differences of 0/1 successes are integers, so the distribution of the sum is computed exactly, task by task, without
+    sampling.
     """
     sums, _ = _by_task(differences, tasks)
     sizes = np.abs(np.rint(sums)).astype(np.int64)
@@ -280,26 +284,27 @@ def sign_flip_over_tasks(differences: Sequence[int], tasks: Sequence[int]) -> fl
     chance = np.zeros(2 * reach + 1)
     chance[reach] = 1.0
     for size in sizes[sizes > 0]:
-        chance = (np.roll(chance, size) + np.roll(chance, -size)) / 2  # never wraps: the sum stays within its reach
+        chance = (np.roll(chance, size) + np.roll(chance, -size)) / 2  # no wrap-around: sums stay in range
     far = np.abs(np.arange(-reach, reach + 1)) >= seen
     return min(1.0, float(chance[far].sum()))
 
 
 Episodes = Mapping[str, Mapping[tuple[int, int], bool]]
-"""By task: whether the episode of (training seed, evaluation seed) was solved."""
+"""Outcomes of episodes by task and by (training seed, evaluation seed), True if solved."""
 
 
 def interval_over_seeds(by_task: Episodes, draws: int = 10_000) -> Interval:
-    """The interval of the mean over tasks, which are given and no sample, by drawing training and evaluation seeds.
+    """Return the interval of the mean over fixed tasks, by drawing training and evaluation seeds.
 
-    All training seeds are judged on the same evaluation seeds, so both are drawn anew, each for itself (Owen, The
-    pigeonhole bootstrap, 2007): training seeds, where there are several, for all tasks at once, and in each task the
-    evaluation seeds for all training seeds at once. One training seed fewer is drawn than there are, as drawing all
-    understates their variance, with two of them by half (Rao and Wu, 1988). What is random in both is counted up to
-    three times, so the interval leans to the wide side; but of how two or three training seeds differ it knows little.
+    All training seeds are judged on the same evaluation seeds, so the two are resampled independently (Owen, The
+    pigeonhole bootstrap, 2007): training seeds, if there are several, for all tasks at once, and in each task the
+    evaluation seeds for all training seeds at once. One training seed fewer is drawn than exists, because drawing all
+    understates their variance, with two of them by half (Rao and Wu, 1988). Randomness in both is counted up to three
+    times, so the interval tends to be wide; but with two or three training seeds it is poorly informed about their
+    variance.
 
-    A task whose episodes all ended alike would vary in no draw. It gets an evaluation seed that is solved and one that
-    is not, by Laplace's rule of succession; for them the draws spread, but the interval stays about the mean found.
+    A task whose episodes all ended alike would not vary in any draw. It gets one solved and one unsolved evaluation
+    seed, by Laplace's rule of succession; they widen the draws, but the interval stays centred on the observed mean.
     """
     rng = np.random.default_rng(0)
     trained = sorted({seed for solved in by_task.values() for seed, _ in solved})
@@ -320,7 +325,7 @@ def interval_over_seeds(by_task: Episodes, draws: int = 10_000) -> Interval:
             right[:, -1] = 1
         columns = right.shape[1]
         counts = rng.multinomial(pages, np.full(columns, 1 / columns), size=draws)
-        with np.errstate(invalid="ignore"):  # a draw of nothing but episodes that were not judged
+        with np.errstate(invalid="ignore"):  # a draw may contain only unjudged episodes
             drawn = (weights @ right * counts).sum(1) / (weights @ judged * counts).sum(1)
         deviations.append(drawn - right.sum() / judged.sum())
     there = ~np.isnan(deviations)
@@ -331,7 +336,7 @@ def interval_over_seeds(by_task: Episodes, draws: int = 10_000) -> Interval:
 
 
 def _table(solved: Mapping[tuple[int, int], bool], trained: Sequence[int]) -> NDArray[np.float64]:
-    """Return what was solved and what was judged, `[2, training seed, evaluation seed]`."""
+    """Return the solved and the judged episodes, `[2, training seed, evaluation seed]`."""
     pages = sorted({page for _, page in solved})
     table = np.zeros((2, len(trained), len(pages)))
     for (seed, page), done in solved.items():

@@ -1,1 +1,1 @@
-"""SDFT on MLX: the same rows, objective and run as on torch, which is not needed. Loads no MLX when imported."""
+"""SDFT on MLX, with the rows, objective and run of the torch version but without torch. Importing it loads no MLX."""

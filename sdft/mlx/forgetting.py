@@ -1,4 +1,4 @@
-"""Rehearsal and practice on MLX: rows on which the student is kept close to what it was (`sdft.loss`)."""
+"""Rehearsal and practice on MLX: rows on which the student is kept close to an earlier model (`sdft.loss`)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class Kept:
 
     rows: Padded
     target: mx.array
-    """(B, C, V), log-probabilities."""
+    """Log-probabilities of the other distribution, (B, C, V)."""
 
 
 @dataclass
 class Rehearsal:
-    """Texts of the untrained model."""
+    """Texts of the untrained model, to which the student is kept close."""
 
     texts: Sequence[list[int]]
     most: int
-    """How many count in one step."""
+    """Number of texts used in one step."""
     seed: int
     weight: float
 
     def of(self, student: Student, step: int) -> Kept:
-        """Return those of a step, with the untrained model's log-probabilities after each of their tokens."""
+        """Return a step's texts, with the untrained model's log-probabilities after each of their tokens."""
         texts = [self.texts[row] for row in rehearsal.drawn(self.seed, step, len(self.texts), self.most)]
         ids = mx.array(texts)
         at = mx.broadcast_to(mx.arange(ids.shape[1])[None], ids.shape)
@@ -47,12 +47,12 @@ class Rehearsal:
 
 
 class Practice:
-    """Steps of the adapter that a run starts from.
+    """Steps of the adapter that a run starts from, to which the student is kept close.
 
     Args:
-        student: as it is before the run.
+        student: the student before the run.
         rows: prompts and replies.
-        settings: of the run.
+        settings: settings of the run.
     """
 
     def __init__(self, student: Student, rows: Sequence[practice.Row], settings: TrainSettings) -> None:
@@ -67,7 +67,7 @@ class Practice:
             self._before.append(target)
 
     def of(self, student: Student, step: int) -> Kept:
-        """Return those of a step, with what the adapter said of their tokens."""
+        """Return the practice rows of an optimizer step, with the adapter's log-probabilities of their tokens."""
         chosen = rehearsal.drawn(self._settings.seed, step, len(self._rows), self._settings.practice_rows)
         rows = padded([self._rows[row] for row in chosen])
         width = rows.at.shape[1]
@@ -76,7 +76,7 @@ class Practice:
 
 
 def rehearsal_of(settings: TrainSettings, policy: TrainedPolicy, folder: Path, *, begun: bool) -> Rehearsal | None:
-    """Return what a run rehearses, or None (`sdft.loss.rehearsal.rehearsal_of`)."""
+    """Return the rehearsal of a run, or None if it has none (`sdft.loss.rehearsal.rehearsal_of`)."""
     if not settings.rehearsal:
         return None
     texts = rehearsal.kept_texts(folder, settings, partial(own_texts, policy, settings.seed), begun)
@@ -86,7 +86,7 @@ def rehearsal_of(settings: TrainSettings, policy: TrainedPolicy, folder: Path, *
 def own_texts(
     policy: TrainedPolicy, seed: int, rows: int = rehearsal.ROWS, *, length: int = rehearsal.LENGTH
 ) -> list[list[int]]:
-    """Let an untrained model write texts, each from its beginning on."""
+    """Let an untrained model write texts from their first token on; return their token ids (`rows`, `length`)."""
     from mlx_lm.models.cache import make_prompt_cache
 
     cache, rng = make_prompt_cache(policy.model), np.random.default_rng(seed)
@@ -103,6 +103,6 @@ def own_texts(
 def practice_of(
     settings: TrainSettings, policy: TrainedPolicy, student: Student, folder: Path, *, begun: bool
 ) -> Practice | None:
-    """Return what a run practises, or None; errors are those of `sdft.loss.practice.practice_of`."""
+    """Return the practice of a run, or None if it has none. Errors are those of `sdft.loss.practice.practice_of`."""
     rows = practice.practice_rows(settings, policy, lambda: policy, folder, begun=begun)
     return Practice(student, rows, settings) if rows else None

@@ -1,4 +1,4 @@
-"""MLX as a run's library."""
+"""MLX as the learning library of a run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from selfsurf.sdft.settings import TrainSettings
 
 
 def check_mlx(settings: TrainSettings) -> None:
-    """Refuse what only torch does, before anything is loaded.
+    """Refuse settings that only torch supports, before anything is loaded.
 
     Raises:
-        ValueError: the settings ask for it, or MLX is not installed.
+        ValueError: such a setting is given, or MLX is not installed.
     """
     from importlib.util import find_spec
 
@@ -41,7 +41,7 @@ def check_mlx(settings: TrainSettings) -> None:
 
 
 def mlx_library() -> Library:
-    """Return MLX, which is loaded now."""
+    """Load MLX and return it as a `Library`."""
     from selfsurf.sdft.mlx.forgetting import practice_of, rehearsal_of
     from selfsurf.sdft.mlx.student import load, student
     from selfsurf.sdft.mlx.trainer import MLXTrainer

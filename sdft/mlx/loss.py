@@ -1,4 +1,4 @@
-"""SDFT's loss on MLX. What each function is, is said in `sdft.loss.distillation`, which is the same on torch."""
+"""SDFT's loss on MLX. `sdft.loss.distillation` documents the same functions for torch."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ FORBIDDEN = -1e9
 
 @dataclass(frozen=True)
 class Padded:
-    """Rows of prompt and completion in one batch, padded at their ends: no token sees what comes after it."""
+    """Rows of prompt and completion in one batch, padded on the right, which causal attention ignores."""
 
     ids: mx.array
-    """(B, L), the tokens."""
+    """Token ids, (B, L)."""
     at: mx.array
-    """(B, C), where the logits about the completions' tokens are."""
+    """Positions of the logits that predict the completions' tokens, (B, C)."""
     targets: mx.array
-    """(B, C), these tokens."""
+    """Token ids of the completions, (B, C)."""
     mask: mx.array
-    """(B, C), 1 for those that count."""
+    """Mask (B, C), 1 for the completions' tokens, 0 for padding."""
 
 
 def padded(rows: Sequence[tuple[Sequence[int], Sequence[int]]], multiple: int = 1) -> Padded:
-    """Lay out rows of prompt and completion.
+    """Pad rows of prompt and completion into a batch.
 
     Args:
-        rows: their tokens.
-        multiple: lengths are rounded up to multiples of this: a compiled function is compiled for each shape.
+        rows: token ids of the rows.
+        multiple: lengths are rounded up to multiples of this number, because a function is compiled for each shape.
     """
 
     def up(length: int) -> int:
@@ -51,7 +51,7 @@ def padded(rows: Sequence[tuple[Sequence[int], Sequence[int]]], multiple: int = 
 
 
 class _Picked:
-    """A model's body that gives its hidden states at some places only, so that no other logits are computed."""
+    """Body of a model that returns hidden states only at the given positions, so that no other logits are computed."""
 
     def __init__(self, body: Any, at: mx.array) -> None:
         self._body, self._at = body, at
@@ -65,12 +65,12 @@ class _Picked:
 
 
 def logits_at(net: Any, ids: mx.array, at: mx.array) -> mx.array:
-    """Return float32 logits (B, C, V) of an mlx-lm model at some places (B, C) of a batch (B, L)."""
+    """Return the float32 logits (B, C, V) of an mlx-lm model at some positions (B, C) of a batch (B, L)."""
     holder = net.get("language_model", net)
     if "model" not in holder:
         logits = net(ids)
         return logits[mx.arange(len(ids))[:, None], at].astype(mx.float32)
-    vars(holder)["model"] = _Picked(holder["model"], at)  # found before what the module itself has of that name
+    vars(holder)["model"] = _Picked(holder["model"], at)  # takes precedence over the module's own `model`
     try:
         return net(ids).astype(mx.float32)
     finally:
@@ -78,12 +78,12 @@ def logits_at(net: Any, ids: mx.array, at: mx.array) -> mx.array:
 
 
 def logprobs(net: Any, ids: mx.array, at: mx.array, temperature: float = 1.0) -> mx.array:
-    """Return log-probabilities as `logits_at` does logits, at a temperature."""
+    """Return the log-probabilities (B, C, V) at some positions, at a temperature."""
     return nn.log_softmax(logits_at(net, ids, at) / temperature, axis=-1)
 
 
 def divergence(student: mx.array, teacher: mx.array, alpha: float = 0.0) -> mx.array:
-    """Return the divergence in nats at each position, of log-probabilities (..., V)."""
+    """Return the divergence in nats at each position, from log-probabilities (..., V)."""
 
     def kl(p: mx.array, q: mx.array) -> mx.array:
         return (mx.exp(p) * (p - q)).sum(-1)
@@ -95,28 +95,28 @@ def divergence(student: mx.array, teacher: mx.array, alpha: float = 0.0) -> mx.a
 
 
 def confident(teacher: mx.array, mask: mx.array, least: float) -> mx.array:
-    """Return the mask without the tokens for which the teacher's likeliest choice has less probability."""
+    """Return the mask without tokens whose likeliest choice has less than probability `least` under the teacher."""
     return mask * (mx.exp(teacher.max(-1)) >= least)
 
 
 def picked(logprobs: mx.array, ids: mx.array) -> mx.array:
-    """Return those (B, C) of the tokens, of (B, C, V)."""
+    """Return the log-probabilities (B, C) of the tokens, from those of all tokens (B, C, V)."""
     return mx.take_along_axis(logprobs, ids[..., None], axis=-1)[..., 0]
 
 
 def importance(student: mx.array, ids: mx.array, allowed: mx.array, old: mx.array, most: float) -> mx.array:
-    """Return how much likelier the student has become to sample its tokens, at most `most`."""
+    """Return the sampled tokens' importance weights (B, C): current over original probability, at most `most`."""
     now = picked(nn.log_softmax(mx.where(allowed, student, FORBIDDEN), axis=-1), ids)
     return mx.stop_gradient(mx.minimum(mx.exp(mx.clip(now - old, -20, 20)), most))
 
 
 def mean_of_unknown(each: mx.array, share: mx.array, known: float) -> mx.array:
-    """Return the sum over rows of the mean over those of their tokens that cost more than `known` nats.
+    """Return the weighted sum over rows of each row's mean over the tokens that cost more than `known` nats.
 
     Args:
         each: losses (B, C).
-        share: that of a row in the loss at its tokens, 0 elsewhere (B, C).
-        known: nats of a token that is learned.
+        share: weight of the row in the loss at its tokens, 0 elsewhere (B, C).
+        known: maximum loss of a learned token, in nats.
     """
     unknown = share * (mx.stop_gradient(each) > known)
     return ((each * unknown).sum(-1) / mx.maximum((unknown > 0).sum(-1), 1)).sum()

@@ -1,4 +1,4 @@
-"""One step's loss and gradient on MLX, a few rows at a time."""
+"""Loss and gradient of one training step on MLX, computed a few rows at a time."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from selfsurf.sdft.teacher.following import FOLLOWS, Places, heeded, throughout
 from selfsurf.sdft.trainers.batches import KNOWN, Batches, Drawn
 
 ROWS = 8
-"""Rows that are computed at a time; the gradient is summed over all of a step."""
+"""Number of rows computed at a time; their gradients are summed over the step."""
 
 MULTIPLE = 32
-"""What lengths are rounded up to where functions are compiled."""
+"""Multiple to which lengths are rounded up if functions are compiled."""
 
 
 class Objective:
-    """Computes losses of a student.
+    """Losses and gradients of a student.
 
     Args:
-        student: which.
-        batches: of its run.
-        compiled: by MLX, for each shape of a batch anew; None: on a Mac's GPU only.
+        student: the student to train.
+        batches: batches of its run.
+        compiled: whether MLX compiles the functions, once for each batch shape; None compiles on a Mac's GPU only.
     """
 
     def __init__(self, student: Student, batches: Batches, *, compiled: bool | None = None) -> None:
@@ -41,7 +41,7 @@ class Objective:
         self._multiple = MULTIPLE if on else 1
         wrap: Callable[[Any], Any] = mx.compile if on else lambda function: function
         settings = self._settings
-        # Everything that changes is an argument: what a compiled function finds elsewhere stays what it was.
+        # Everything that changes is an argument, because a compiled function treats its closure as constant.
         self._read = wrap(self._logits)
         self._apart = wrap(mx.value_and_grad(partial(self._divergence, settings.temperature, settings.divergence)))
         self._from_before = wrap(mx.value_and_grad(partial(self._divergence, 1.0, 0.0)))
@@ -52,11 +52,11 @@ class Objective:
         """Return the loss of a step, its gradient, and columns of the metrics.
 
         Args:
-            drawn: the rows.
-            kept: by name, a weight and the rows on which the student is kept close to what it was.
+            drawn: rows of the step.
+            kept: by name, a weight and the rows on which the student is kept close to an earlier model.
 
         Raises:
-            NothingToTeach: the teacher is no different from the student.
+            NothingToTeach: the teacher doesn't differ from the student.
         """
         total, gradient, figures = self._distilled(drawn.rows)
         parts: list[tuple[float, Weights]] = [(total, gradient)] if gradient else []
@@ -72,7 +72,7 @@ class Objective:
         return value, gradient, figures
 
     def _distilled(self, rows: Sequence[Sample]) -> tuple[float, Weights, dict[str, float]]:
-        """The mean over rows of the divergence from the teacher."""
+        """Return the mean over rows of the divergence from the teacher, its gradient, and columns of the metrics."""
         settings = self._settings
         figures: dict[str, float] = {}
         parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
@@ -111,14 +111,14 @@ class Objective:
         return *_sum(found), figures
 
     def _teacher_logits(self, rows: Sequence[Sample], places: Sequence[Places], figures: dict[str, float]) -> mx.array:
-        """What the run's teacher says of rows: logits (B, C, V)."""
+        """Return the logits (B, C, V) of the run's teacher for rows."""
         which = self._settings.teacher_weights
         return self._chosen(rows, places, figures) if which == "chosen" else self._teacher(rows, which)
 
     def _chosen(self, rows: Sequence[Sample], places: Sequence[Places], figures: dict[str, float]) -> mx.array:
-        """What the average says of rows, and the untrained model of those in which that alone does what it is told.
+        """Return the averaged teacher's logits, except in rows where only the untrained model follows.
 
-        How many these are is counted in `figures`.
+        The number of these rows is added to `figures`.
         """
         teacher, sharp = self._teacher(rows, "ema"), self._settings.teacher_temperature
         follows = _following(self._softmax(teacher / sharp), places)
@@ -131,13 +131,13 @@ class Objective:
         return teacher
 
     def _heeded(self, rows: Sequence[Sample], one: Padded, teacher: mx.array) -> list[bool]:
-        """Of each row whether it is learned from: from others the student would unlearn what it was told to do."""
+        """Return for each row whether it teaches; the others would make the student unlearn demonstrated actions."""
         now = self._softmax(self._run(self._read, self._student.weights, one.ids, one.at))
         places = self._batches.places(rows)
         return [heeded(*pair) for pair in zip(_following(teacher, places), _following(now, places), strict=True)]
 
     def _teacher(self, rows: Sequence[Sample], which: str) -> mx.array:
-        """What a teacher says of rows: logits (B, C, V), at the student's temperature."""
+        """Return the logits (B, C, V) of one kind of teacher, at the student's temperature."""
         one = padded([(row.teacher_prompt_ids, row.completion_ids) for row in rows], self._multiple)
         student = self._student
         weights = {"ema": student.teacher, "base": student.base, "live": student.weights}[which]
@@ -145,7 +145,7 @@ class Objective:
         return self._run(self._read, weights, one.ids, one.at)
 
     def _weights_of(self, rows: Sequence[Sample], one: Padded) -> tuple[mx.array, ...]:
-        """What tokens are weighed by, if they are: which were allowed, and their log-probabilities then."""
+        """Return the allowed tokens and the original log-probabilities for importance weights; empty if unused."""
         if self._settings.importance_clip is None:
             return ()
         width = one.mask.shape[1]
@@ -158,9 +158,10 @@ class Objective:
         return mx.array(np.pad(allowed, rest, constant_values=True)), mx.array(old)
 
     def _shown(self, rows: Sequence[Sample], figures: dict[str, float]) -> Iterable[tuple[float, Weights]]:
-        """The loss of rows whose action is known, the mean over rows of that over unknown tokens, some at a time.
+        """Yield losses and gradients of rows with a known action: means over rows of means over unlearned tokens.
 
-        What share of them the teacher teaches goes into `figures`. See `EpisodeSDFTTrainer._shown_losses`.
+        The share of rows learned from the teacher is added to `figures`. `EpisodeSDFTTrainer._shown_losses` is the
+        torch version.
         """
         settings, heard = self._settings, list[bool]()
         for start in range(0, len(rows), ROWS):
@@ -181,14 +182,14 @@ class Objective:
         figures["recorded/distilled"] = sum(heard) / len(heard)
 
     def _held(self, kept: Kept) -> tuple[float, Weights]:
-        """The divergence from what the student was, the mean over rows of the mean over each row's tokens."""
+        """Return the divergence from an earlier model: the mean over rows of the mean over each row's tokens."""
         mask = kept.rows.mask
         share = mask / mask.sum(-1, keepdims=True) / len(mask)
         (value, _), gradient = self._run(self._from_before, self._student.weights, kept.rows, kept.target, share)
         return float(value), gradient
 
     def _run(self, function: Callable[..., Any], weights: Weights, *given: Any) -> Any:
-        """Compute with weights, and leave the model with the student's: tracing leaves it with what has no values."""
+        """Compute with `weights`, then restore the student's: tracing leaves placeholders in the model."""
         flat = [
             part for one in given for part in ((one.ids, one.at, one.targets) if isinstance(one, Padded) else (one,))
         ]
@@ -249,7 +250,7 @@ def _sum(parts: Sequence[tuple[float, Weights]]) -> tuple[float, Weights]:
 
 
 def _following(logprobs: mx.array, places: Sequence[Places]) -> list[float]:
-    """How likely each row's action is (`sdft.teacher.following`), from log-probabilities (B, C, V)."""
+    """Return the probability of each row's demonstrated action (`sdft.teacher.following`), from logprobs (B, C, V)."""
     return [
         float(mx.exp(row[mx.array(at), mx.array(tokens)].sum())) if at else 1.0
         for row, (at, tokens) in zip(logprobs, places, strict=True)

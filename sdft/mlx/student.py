@@ -1,7 +1,7 @@
-"""The student on MLX: a model with LoRA layers, its weights by name, and those of its teacher.
+"""The student on MLX: a model with LoRA layers, its weights by name, and its teacher's weights.
 
-Weights are given to the model whenever it computes, and never found in it: what a compiled function finds in a model
-is a constant to it.
+Weights are passed to the model for every computation instead of being read from it, because a compiled function treats
+a model's weights as constants.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from selfsurf.sdft.rollouts.models import reuse
 from selfsurf.sdft.settings import TrainSettings
 
 Weights: TypeAlias = dict[str, mx.array]
-"""LoRA matrices by MLX's names."""
+"""LoRA matrices by their names in MLX."""
 
 _DTYPES: dict[str, Any] = {"auto": "auto", "bf16": "bfloat16", "fp32": "float32"}
 
 
 class Student:
-    """A model that is trained.
+    """A model in training.
 
     Args:
-        policy: samples with the model; its LoRA layers are there.
+        policy: policy of a model that has LoRA layers.
     """
 
     def __init__(self, policy: TrainedPolicy) -> None:
@@ -56,24 +56,24 @@ class Student:
         (self.rank,) = {module.lora_a.shape[1] for module in layers.values()}
         (self.scale,) = {float(module.scale) for module in layers.values()}
         self.teacher: Weights | None = None
-        """The average of the student's weights, once there is one."""
+        """Average of the student's weights; None before the first `follow`."""
         self.use(self.weights)
         policy.student = self
 
     @property
     def base(self) -> Weights:
-        """Weights with which the model is the untrained one, exactly."""
+        """LoRA weights with which the model exactly equals the untrained model."""
         return {
             name: mx.zeros_like(value) if name.endswith(".lora_b") else value for name, value in self.weights.items()
         }
 
     def use(self, weights: Weights) -> None:
-        """Let the model compute with these."""
+        """Put weights into the model."""
         self.net.update(tree_unflatten(list(weights.items())))
 
     @contextmanager
     def as_(self, weights: Weights) -> Iterator[None]:
-        """Within this context the model computes with these, afterwards with the student's own again."""
+        """Put weights into the model within this context, and restore the student's afterwards."""
         self.use(weights)
         try:
             yield
@@ -81,14 +81,14 @@ class Student:
             self.use(self.weights)
 
     def put(self, weights: Weights) -> None:
-        """Make these the student's."""
+        """Replace the student's weights."""
         mx.eval(weights)
         self.weights = weights
         self.use(weights)
-        self.policy.forget()  # what it knows of prompts is by others
+        self.policy.forget()  # cached prompts belong to the old weights
 
     def follow(self, rate: float) -> None:
-        """Move the teacher: `teacher = (1 - rate) * teacher + rate * student`. A new one is a copy of the student."""
+        """Move the teacher: `teacher = (1 - rate) * teacher + rate * student`. A new teacher copies the student."""
         if self.teacher is None:
             self.teacher = dict(self.weights)
             return
@@ -104,7 +104,7 @@ class Student:
         (folder / CONFIG).write_text(json.dumps(config), encoding="utf8")
 
     def save_pretrained(self, folder: str) -> None:
-        """Write the adapter in PEFT's format into a folder that is empty."""
+        """Write the adapter in PEFT's format into an empty folder."""
         with tempfile.TemporaryDirectory(prefix="selfsurf-mlx-") as temporary:
             made = Path(temporary)
             self.save(made)
@@ -113,12 +113,12 @@ class Student:
 
 
 def write(path: Path, arrays: Weights) -> None:
-    """Write arrays: the same ones as the same bytes, whatever order they have come in."""
+    """Write arrays such that equal arrays give equal bytes, whatever their order."""
     mx.save_safetensors(str(path), dict(sorted(arrays.items())))
 
 
 class TrainedPolicy(MLXPolicy):
-    """A policy whose model is trained; its options are those of `MLXPolicy`."""
+    """A policy whose model is in training. Its options are those of `MLXPolicy`."""
 
     student: Student | None = None
 
@@ -134,17 +134,17 @@ def load(settings: TrainSettings) -> TrainedPolicy:
     """Load the model that a run trains.
 
     Raises:
-        agents.model_files.ModelError: it can't be found, fetched or loaded.
+        agents.model_files.ModelError: the model can't be found, fetched or loaded.
     """
     return TrainedPolicy(settings.model, dtype=_DTYPES[settings.dtype], reuse=reuse(settings.rollouts.batch))
 
 
 def student(policy: TrainedPolicy, settings: TrainSettings) -> dict[str, Any]:
-    """Return what a trainer is given: the student, with a new adapter or one from disk.
+    """Return the trainer's arguments: the student, with a new adapter or one from disk.
 
     Raises:
-        ValueError: `lora_targets` has a name that no linear layer has.
-        agents.adapters.identity.AdapterError: the adapter on disk belongs to another base, or does not fit.
+        ValueError: `lora_targets` contains a name that no linear layer has.
+        agents.adapters.identity.AdapterError: the adapter on disk belongs to another base model, or doesn't fit.
     """
     if settings.start_from is not None:
         policy.set_adapter(settings.start_from)
@@ -155,7 +155,7 @@ def student(policy: TrainedPolicy, settings: TrainSettings) -> dict[str, Any]:
 
 
 def _add_layers(net: Any, settings: TrainSettings) -> None:
-    """Give the layers that `lora_targets` names an adapter that starts as PEFT's does: B zero, A uniform."""
+    """Add adapters to the layers in `lora_targets`, initialized as by PEFT: B zero, A uniform."""
     from mlx_lm.tuner.lora import LoRALinear
 
     linear = {name: one for name, one in net.named_modules() if isinstance(one, (nn.Linear, nn.QuantizedLinear))}

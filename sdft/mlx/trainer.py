@@ -1,7 +1,6 @@
-"""Trains by SDFT on MLX: the steps of `sdft.trainers.sdft`, with checkpoints that a killed run goes on from.
+"""SDFT trainer on MLX: the steps of `sdft.trainers.sdft`, with checkpoints from which a killed run resumes.
 
-What goes along with a training on torch (metrics, evaluation, interrupts) goes along here: the callbacks are the same,
-and are called at the same moments.
+Metrics, evaluation and interrupts work as in training on torch: the same callbacks run at the same moments.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ from selfsurf.sdft.teacher.recording import Recording
 from selfsurf.sdft.trainers.batches import Batches
 
 TEACHER, OPTIMIZER, STATE = "teacher.safetensors", "optimizer.safetensors", "trainer_state.json"
-"""Files of a checkpoint beside the student's weights."""
+"""File names in a checkpoint besides the student's weights."""
 
 KEPT = 2
-"""Checkpoints that are kept, besides that of the best state."""
+"""Number of latest checkpoints that are kept, besides that of the best state."""
 
 
 class MLXTrainer:
-    """SDFT from on-policy episodes; arguments as `sdft.trainers.sdft.EpisodeSDFTTrainer`, `model` is a `Student`."""
+    """SDFT trainer on on-policy episodes, with a `Student` as `model` and `EpisodeSDFTTrainer`'s other arguments."""
 
     def __init__(
         self,
@@ -70,12 +69,12 @@ class MLXTrainer:
         self.rehearsal: Any = None
         self.practice: Any = None
         self.about: Mapping[str, Any] | None = None
-        """What is said beside every adapter of the run, checkpoints included; None: nothing."""
+        """Metadata saved beside every adapter of the run, including checkpoints; None for none."""
         self.args = SimpleNamespace(output_dir=str(checkpoints))
         self.state = TrainerState(max_steps=settings.steps)
         self.control = TrainerControl()
         self.seconds = {"learn": 0.0, "rollout": 0.0}
-        """Wall-clock so far, by what it went into."""
+        """Wall-clock seconds so far, by activity."""
         self._metrics: dict[str, list[float]] = defaultdict(list)
         self._callbacks = list(callbacks)
         agent = make_agent(self.policy, settings, sampling=True, guarded=settings.offline)
@@ -104,25 +103,25 @@ class MLXTrainer:
         self.optimizer = AdamW(learning_rate=0.0, weight_decay=0.0, bias_correction=True)
         self.optimizer.init(model.weights)
         self._slower = 1.0
-        """What the learning rate is multiplied by, after returns to the best state."""
+        """Factor by which rollbacks have reduced the learning rate."""
 
     def add_callback(self, callback: TrainerCallback) -> None:
-        """Have another callback called, after the others."""
+        """Add a callback that is called after the others."""
         self._callbacks.append(callback)
 
     def note(self, figures: Mapping[str, float]) -> None:
-        """Put columns into the next line of metrics, each as the mean of what was noted."""
+        """Add columns to the next line of metrics, each as the mean of its noted values."""
         for name, figure in figures.items():
             self._metrics[name].append(figure)
 
     def log(self, logs: Mapping[str, float]) -> None:
-        """Log with the figures that were noted since the last time."""
+        """Log the given figures with the mean of each figure noted since the last call."""
         noted = {name: sum(values) / len(values) for name, values in self._metrics.items()}
         self._metrics.clear()
         self._call("on_log", logs={**logs, **noted})
 
     def rate(self, step: int) -> float:
-        """Return the learning rate of a step: it rises over the first ones, then falls to 0, both linearly."""
+        """Return the learning rate of a step: a linear warm-up, then a linear decay to 0."""
         settings, steps = self.settings, self.settings.steps
         warmup = min(settings.warmup_steps, steps // 4)
         share = step / max(1, warmup) if step < warmup else (steps - step) / max(1, steps - warmup)
@@ -177,7 +176,7 @@ class MLXTrainer:
         return {"loss": loss, "grad_norm": norm, "learning_rate": rate}
 
     def _update(self, gradient: Weights, rate: float) -> None:
-        """Move the student, and the teacher after it."""
+        """Update the student, then the teacher."""
         self.optimizer.learning_rate = mx.array(rate)
         weights: Weights = self.optimizer.apply_gradients(gradient, self.model.weights)
         mx.eval(weights, self.optimizer.state)
@@ -186,14 +185,14 @@ class MLXTrainer:
             self.model.follow(self.settings.teacher_rate)
 
     def put_back(self, step: int) -> None:
-        """Put student and teacher of a checkpoint back."""
+        """Restore student and teacher from a checkpoint."""
         folder = files.checkpoint(Path(self.args.output_dir), step)
         self.model.put(_read(folder / MLX_WEIGHTS))
         if (folder / TEACHER).exists():
             self.model.teacher = _read(folder / TEACHER)
 
     def slow_down(self, step: int, factor: float) -> None:
-        """Put back the optimizer of a checkpoint, and multiply the learning rate from now on."""
+        """Restore the optimizer from a checkpoint, and multiply the learning rate by `factor` from now on."""
         self._load_optimizer(files.checkpoint(Path(self.args.output_dir), step))
         self._slower *= factor
 
@@ -208,12 +207,12 @@ class MLXTrainer:
     def _load_optimizer(self, folder: Path) -> None:
         state: dict[str, Any] = {}
         for name, value in _read(folder / OPTIMIZER).items():
-            weight, _, moment = name.rpartition(".")  # a weight's name has dots, which `tree_unflatten` splits
+            weight, _, moment = name.rpartition(".")  # `tree_unflatten` would split weight names at their dots
             (state.setdefault(weight, {}) if weight else state)[moment] = value
         self.optimizer.state = state
 
     def _save_checkpoint(self, *_: Any) -> None:
-        """Write one: it is whole, or not there."""
+        """Write a checkpoint atomically."""
         folder, step = Path(self.args.output_dir), self.state.global_step
         made = folder / files.UNFINISHED
         files.discard(made)
@@ -241,7 +240,7 @@ class MLXTrainer:
 
 
 def _read(file: Path) -> Weights:
-    """Return the arrays of a safetensors file, all of them read."""
+    """Read all arrays of a safetensors file."""
     found = cast(Weights, mx.load(str(file)))
     mx.eval(found)
     return found

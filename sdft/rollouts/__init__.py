@@ -1,7 +1,7 @@
-"""Rollouts: an agent's episodes, each at its own pace, in this process or on a Ray cluster. Knows nothing of learning.
+"""Rollouts: an agent's episodes, each at its own pace, in this process or on a Ray cluster. Independent of learning.
 
-`Rollouts` runs episodes here and now. A `Generator` is asked for a batch and later gives it, which may happen while
-something else is done: `LocalGenerator` here, `sdft.rollouts.ray_generator.RayGenerator` on a cluster.
+`Rollouts` runs episodes immediately. A `Generator` is asked for a batch and returns it later, possibly while other work
+is done: `LocalGenerator` in this process, `sdft.rollouts.ray_generator.RayGenerator` on a cluster.
 """
 
 from selfsurf.agents.play import Job, Result, Step, Tally

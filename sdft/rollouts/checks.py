@@ -1,4 +1,4 @@
-"""What is refused when episodes are asked for: else it would look like a failure of the infrastructure."""
+"""Checks of requested episodes. Without them, invalid requests would look like infrastructure failures."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _BY_JOBS = {"task", "start_url", "goal", "seeds"}
 
 
 def check_environment(options: Mapping[str, Any]) -> None:
-    """Refuse options that no environment takes (`browser_env.env.make_core`, and `max_episode_steps`).
+    """Refuse options that no environment has (`browser_env.env.make_core`, and `max_episode_steps`).
 
     Raises:
-        WrongName: there is no such option, or jobs say it; a TypeError.
-        ValueError: a value can't be.
+        WrongName: an option doesn't exist, or is determined by the jobs; a TypeError.
+        ValueError: a value is invalid.
     """
     names = {*inspect.signature(make_core).parameters, "max_episode_steps"} - _BY_JOBS
     for name in options:
@@ -38,12 +38,12 @@ def check_jobs(jobs: Sequence[Job], known: set[str]) -> None:
     """Refuse jobs that can't be played.
 
     Args:
-        jobs: what is asked for.
-        known: tasks that can be made; those found here are added.
+        jobs: requested jobs.
+        known: names of tasks that can be made; tasks that pass are added.
 
     Raises:
-        TypeError: what is no `Job` is among them.
-        ValueError: a task is not there or can't be made, or a seed can't be.
+        TypeError: an element isn't a `Job`.
+        ValueError: a task doesn't exist or can't be made, or a seed is invalid.
     """
     if not isinstance(jobs, Sequence):
         raise TypeError(f"request takes a list of Job(task, seed), not {jobs!r}.")

@@ -1,7 +1,7 @@
-"""Episodes for a trainer: publish weights, request episodes, collect them, look at the books.
+"""Episodes for a trainer: publish weights, request episodes, collect them, read the statistics.
 
-The trainers here stand on it, and so does one of your own (docs/own-trainer.md), whose `Collector` comes from
-`selfsurf.sdft.make_collector`. It numbers versions and batches; a `Generator` makes the episodes.
+The trainers here use it, and so can a custom trainer (docs/own-trainer.md), whose `Collector` comes from
+`selfsurf.sdft.make_collector`. A collector numbers versions and batches; a `Generator` makes the episodes.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 class Collector:
-    """A trainer's episodes. A context manager.
+    """Source of a trainer's episodes. A context manager.
 
     Args:
-        generator: makes the episodes.
-        policy: of the model that is trained.
-        weights: gives the tensors of its adapter.
-        seed: what the seeds of batches come from that are requested without one.
-        save: writes the adapter into a folder.
-        check: refuses jobs before they are requested.
-        stack: what is closed with it.
+        generator: generator of the episodes.
+        policy: policy of the trained model.
+        weights: function that returns the tensors of the model's adapter.
+        seed: seed from which the seeds of batches are derived that are requested without one.
+        save: function that writes the adapter to a folder.
+        check: function that raises for invalid jobs before they are requested.
+        stack: resources that are closed with the collector.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class Collector:
         stack: contextlib.ExitStack | None = None,
     ) -> None:
         self.policy = policy
-        """Of the model that is trained, `policy.model`, in this process."""
+        """Policy of the trained model (`policy.model`), in this process."""
         self.ahead = generator.ahead
-        """How many batches may be requested before they are wanted. Their samples are as many versions old."""
+        """Number of batches that may be requested in advance. Their samples are that many versions old."""
         self._generator = generator
         self._weights = weights
         self._seed = seed
@@ -65,19 +65,19 @@ class Collector:
         self.close()
 
     def close(self) -> None:
-        """Close environments and end workers, if they are the collector's own."""
+        """Close environments and end workers if the collector owns them."""
         self._stack.close()
 
     def publish(self, weights: Mapping[str, torch.Tensor] | None = None, *, version: int | None = None) -> int:
-        """Put weights in force for what is requested from now on.
+        """Use weights for all batches requested from now on.
 
         Args:
-            weights: tensors of an adapter by PEFT's names (`peft.get_peft_model_state_dict`); None: those of
-                `policy.model` as they are now. In this process they are put into that model.
-            version: their number; None: one more than the last, from 0.
+            weights: tensors of an adapter by PEFT's names (`peft.get_peft_model_state_dict`); None for the current
+                weights of `policy.model`. Without workers they are loaded into that model.
+            version: version number of the weights; None for one more than the last, from 0.
 
         Returns:
-            The version, which every result tells (`Result.version`).
+            The version, which every result contains (`Result.version`).
         """
         if version is None:
             version = 0 if self._version is None else self._version + 1
@@ -86,21 +86,21 @@ class Collector:
         return version
 
     def request(self, jobs: Sequence[Job], *, seed: int | None = None, number: int | None = None) -> int:
-        """Ask for a batch of episodes. Workers begin at once; in this process they are played when collected.
+        """Request a batch of episodes. Workers start immediately; without workers, episodes are played when collected.
 
         Args:
-            jobs: tasks and seeds. The same job twice is two episodes, whose actions are drawn differently.
-            seed: what actions are drawn from; None: a seed of the batch's own. The same seed, jobs and weights give
+            jobs: tasks and seeds. Two equal jobs are two episodes, whose actions are sampled differently.
+            seed: seed of the sampled actions; None for a seed of the batch's own. The same seed, jobs and weights give
                 the same samples.
-            number: of the batch; None: the next.
+            number: number of the batch; None for the next.
 
         Returns:
-            The number, by which it is collected.
+            The number by which the batch is collected.
 
         Raises:
-            RolloutError: no weights are published.
-            TypeError: what is no `Job` is among them.
-            ValueError: a task is not there or can't be made, or a seed can't be. Nothing is requested then.
+            RolloutError: no weights have been published.
+            TypeError: an element isn't a `Job`.
+            ValueError: a task doesn't exist or can't be made, or a seed is invalid. Nothing is requested then.
         """
         if self._version is None:
             raise RolloutError("Publish weights before a batch is asked for.")
@@ -116,13 +116,13 @@ class Collector:
         """Wait for a batch and return it, once.
 
         Args:
-            number: which; None: the first that was requested and not collected.
+            number: number of the batch; None for the first requested batch that has not been collected.
 
         Returns:
-            Its results in the order of the jobs, each with its steps, and the tally: asked = finished + masked.
+            The results in the order of the jobs, each with its steps, and the tally: asked = finished + masked.
 
         Raises:
-            RolloutError: it can't be made, or was not requested.
+            RolloutError: the batch can't be made, or was not requested.
         """
         number = self._asked[0] if number is None and self._asked else number
         if number not in self._asked:
@@ -132,20 +132,20 @@ class Collector:
         return batch
 
     def forget(self, number: int) -> None:
-        """Drop a batch that was requested. Its number may be requested again."""
+        """Drop a requested batch. Its number may be requested again."""
         self._generator.forget(number)
         self._asked.remove(number)
 
     @property
     def books(self) -> Books:
-        """What became of all episodes so far, and of the workers."""
+        """Statistics of all episodes so far and of the workers."""
         return self._generator.books
 
     def save(self, folder: str | Path) -> Path:
-        """Write the adapter for `agents.make("transformers", adapter=FOLDER)`, with the prompt that it acts under.
+        """Write the adapter and its prompt for `agents.make("transformers", adapter=FOLDER)`.
 
         Raises:
-            ValueError: the collector was made for a trainer that saves by itself.
+            ValueError: the collector was made for a trainer that saves its adapter itself.
         """
         if self._save is None:
             raise ValueError("This collector belongs to a trainer, which saves its adapter itself.")

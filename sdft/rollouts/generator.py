@@ -1,4 +1,4 @@
-"""What a trainer gets its episodes from: batches that are asked for by number and collected later."""
+"""Sources of a trainer's episodes: batches that are requested by number and collected later."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import torch
 
 Weights: TypeAlias = "Callable[[], Mapping[str, torch.Tensor]]"
-"""Gives the tensors of the adapter that acts, by PEFT's names."""
+"""Function that returns the tensors of the acting adapter, by PEFT's names."""
 
 
 class RolloutError(RuntimeError):
-    """Rollouts can't be made at all. The message says what to do."""
+    """Rollouts can't be made at all. The message states the remedy."""
 
 
 @dataclass(frozen=True)
@@ -28,77 +28,77 @@ class Batch:
     """The episodes of one batch."""
 
     results: list[Result]
-    """In the order of the jobs."""
+    """Results of the episodes, in the order of the jobs."""
     tally: Tally
     seconds: float = 0.0
-    """Wall-clock from the first episode's begin to the last one's end."""
+    """Wall-clock seconds from the start of the first episode to the end of the last."""
     waited: float = 0.0
-    """Of those, how long `collect` had to wait."""
+    """Wall-clock seconds that `collect` had to wait."""
     workers_lost: int = 0
-    """Browser and policy workers that were lost since the last batch was collected."""
+    """Number of browser and policy workers lost since the last collected batch."""
 
 
 @dataclass(frozen=True)
 class Books:
-    """What a generator has done so far. Worker figures stay 0 where episodes run in this process."""
+    """Statistics of a generator. Worker figures stay 0 if episodes run in this process."""
 
     tally: Tally = field(default_factory=Tally)
-    """Of the batches that were collected."""
+    """Tally of the collected batches."""
     browsers_lost: int = 0
     browsers_replaced: int = 0
-    """Of those, how many have another in their place that is ready. The rest is pending."""
+    """Number of lost browser workers whose replacement is ready. The other replacements are pending."""
     policies_lost: int = 0
     policies_replaced: int = 0
     weights_put: int = 0
-    """Versions of the weights that were sent to workers, through Ray's object store; 0 without workers."""
+    """Number of versions of the weights sent to workers through Ray's object store; 0 without workers."""
     weight_bytes: int = 0
-    """Of the last version."""
+    """Size of the last version of the weights, in bytes."""
     driver_seconds: float = 0.0
-    """Processor time of the thread that hands out and takes in."""
+    """CPU seconds of the thread that distributes episodes and receives results."""
     processes: dict[int, int] = field(default_factory=dict)
-    """The process ids of the browser workers, by number."""
+    """Process ids of the browser workers, by worker number."""
 
     @property
     def lost(self) -> int:
-        """Workers that were lost."""
+        """Number of lost workers, browser and policy workers together."""
         return self.browsers_lost + self.policies_lost
 
 
 class Generator(Protocol):
-    """Makes batches of episodes with the weights that were published last."""
+    """Interface of objects that make batches of episodes with the most recently published weights."""
 
     ahead: int
-    """How many batches may be asked for before they are wanted. Their samples are as many versions old."""
+    """Number of batches that may be requested in advance. Their samples are that many versions old."""
 
     def publish(self, version: int, weights: Weights) -> None:
-        """Put other weights in force for batches that are asked for from now on."""
+        """Use other weights for batches requested from now on."""
 
     def request(self, number: int, jobs: Sequence[Job], seed: int) -> None:
-        """Ask for a batch."""
+        """Request a batch."""
 
     def collect(self, number: int) -> Batch:
-        """Return a batch that was asked for, once.
+        """Wait for a requested batch and return it, once.
 
         Raises:
-            RolloutError: it can't be made.
+            RolloutError: the batch can't be made.
         """
 
     def forget(self, number: int) -> None:
-        """Drop a batch that was asked for: it will not be collected, and may be asked for again."""
+        """Drop a requested batch. Its number may be requested again."""
 
     @property
     def books(self) -> Books:
-        """What has been done so far."""
+        """Statistics so far."""
 
 
 class LocalGenerator:
-    """Makes a batch in this process when it is collected, with the agent's weights as they are then.
+    """Generator that plays a batch in this process when it is collected, with the agent's weights at that time.
 
     Args:
-        rollouts: the environments, which stay their owner's.
-        agent: acts.
-        lead: how likely the oracle is to begin an episode (`agents.play.player.Manner`).
-        use: puts published weights into the agent's model; by default they are the model's own already.
+        rollouts: environments of the episodes, closed by their owner.
+        agent: agent that acts.
+        lead: probability that the oracle takes each step at the start of an episode (`agents.play.player.Manner`).
+        use: function that loads published weights into the agent's model; by default the model has them already.
     """
 
     ahead = 0
@@ -119,29 +119,29 @@ class LocalGenerator:
         self._asked: dict[int, tuple[Sequence[Job], int]] = {}
 
     def publish(self, version: int, weights: Weights) -> None:
-        """As `Generator.publish`."""
+        """Load the weights into the agent's model."""
         self._use(weights)
         self._version = version
 
     def request(self, number: int, jobs: Sequence[Job], seed: int) -> None:
-        """As `Generator.request`."""
+        """Store the request; episodes are played by `collect`."""
         self._asked[number] = jobs, seed
 
     def collect(self, number: int) -> Batch:
-        """As `Generator.collect`."""
+        """Play a requested batch and return it."""
         jobs, seed = self._asked[number]
         start, before = time.monotonic(), self._rollouts.tally
         results = self._rollouts.run(self._agent, jobs, seed=seed, version=self._version, lead=self._lead)
         seconds, tally = time.monotonic() - start, self._rollouts.tally - before
         self._tally += tally
-        del self._asked[number]  # what raised before can be collected again
+        del self._asked[number]  # deleted last, so that a failed batch can be collected again
         return Batch(results, tally, seconds, waited=seconds)
 
     def forget(self, number: int) -> None:
-        """As `Generator.forget`."""
+        """Drop a requested batch."""
         del self._asked[number]
 
     @property
     def books(self) -> Books:
-        """As `Generator.books`."""
+        """Tally of the collected batches."""
         return Books(self._tally)

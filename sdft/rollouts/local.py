@@ -1,4 +1,4 @@
-"""Rollouts in this process: the synchronous face, for training, evaluation and the demonstration."""
+"""Synchronous rollouts in this process, for training, evaluation and the demonstration."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from selfsurf.envs_registry.loading import short_name
 
 
 class Rollouts:
-    """Environments kept warm between calls. Use it as a context manager.
+    """Environments that stay open between calls. A context manager.
 
     Args:
-        num_envs: most episodes at the same time.
-        most: most episodes that the agent is asked for at once (`agents.play.player.Manner`).
-        env_options: passed to every environment (`browser_env.env.make_core`).
+        num_envs: maximum number of concurrent episodes.
+        most: maximum number of episodes in one call of the agent (`agents.play.player.Manner`).
+        env_options: options of every environment (`browser_env.env.make_core`).
     """
 
     def __init__(self, num_envs: int = 8, *, most: int | None = None, **env_options: Any) -> None:
-        self.num_envs = 1 if is_exclusive(env_options) else num_envs  # who share a profile take turns
+        self.num_envs = 1 if is_exclusive(env_options) else num_envs  # a profile allows one episode at a time
         self.tally = Tally()
-        """Of all runs so far."""
+        """Tally of all runs so far."""
         self.most = most
         self._environments = Environments(task_of, self.num_envs, **env_options)
 
@@ -58,20 +58,20 @@ class Rollouts:
         """Run episodes, each at its own pace.
 
         Args:
-            agent: acts in all of them.
-            jobs: which episodes.
-            demonstrate: show the agent the oracle's next action at every step.
-            folder: write the episodes here, one folder each, or nowhere.
-            meta: goes into every `episode.json`.
-            progress: called with the number of episodes that have ended.
-            seed: what actions are drawn from; None goes on in the agent's own random stream. The same seed and jobs
-                give the same samples, whatever runs beside them.
-            version: of the agent's weights, for the results.
-            lead: how likely the oracle is to begin an episode (`agents.play.player.Manner`).
+            agent: agent that acts in all episodes.
+            jobs: episodes to run.
+            demonstrate: whether the agent gets the oracle's next action at every step.
+            folder: folder of the recorded episodes, one subfolder each; None to record nothing.
+            meta: metadata for every `episode.json`.
+            progress: function called with the number of finished episodes.
+            seed: seed of the sampled actions; None to continue the agent's random stream. The same seed and jobs give
+                the same samples, whatever other episodes run.
+            version: version of the agent's weights, for the results.
+            lead: probability that the oracle takes each step at the start of an episode (`agents.play.player.Manner`).
 
         Returns:
-            The results in the order of `jobs`. An episode that the infrastructure failed is run again once; if it
-            fails again its outcome is `env_error`.
+            The results in the order of `jobs`. An episode that the infrastructure failed is run again once; if it fails
+            again its outcome is `env_error`.
         """
         own = agent.next_seed() if seed is None and isinstance(agent, LLMAgent) else seed
         ledger = Ledger(jobs, seed=own, version=version)
@@ -91,7 +91,7 @@ class Rollouts:
             }
             return EpisodeWriter(folder / name, {**about, **(meta or {})})
 
-        # No limit of time: resets and steps have theirs, and how long the agent thinks is nobody's failure.
+        # No episode timeout: resets and steps have their own, and a slow agent isn't a failure.
         manner = Manner(demonstrate=demonstrate, lead=lead, most=self.most)
         player = Player(Decider(agent), self._environments, self.num_envs, manner, record=record)
         try:

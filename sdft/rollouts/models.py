@@ -1,4 +1,4 @@
-"""What a policy worker speaks for: a model in its own process, or an engine behind an OpenAI-compatible server."""
+"""Models behind a policy worker: one in its own process, or an engine with an OpenAI-compatible server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class About:
-    """What an agent needs to know of a policy that is elsewhere."""
+    """Properties of a remote policy that an agent needs."""
 
     name: str
     guidance: Guidance
@@ -31,83 +31,84 @@ class About:
     context_length: int | None
     tokenizer: Any
     processor: Any = None
-    """Of a vision-language model."""
+    """Processor of a vision-language model; None for a text model."""
 
 
 _COPIED = ("guidance", "sees_images", "prompt_budget", "parameter_count", "context_length")
-"""What `About` has of the policy's own."""
+"""Names of the attributes that `About` copies from the policy."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A call of `Policy.complete`."""
+    """Arguments of a `Policy.complete` call."""
 
     conversations: list[Conversation]
     options: dict[str, Any]
-    """Its keyword arguments with one value for all conversations."""
+    """Keyword arguments with one value for all conversations."""
     rows: dict[str, list[Any]]
-    """Those with one for each."""
+    """Keyword arguments with one value per conversation."""
 
 
 class Model(Protocol):
-    """A policy whose adapter can be changed."""
+    """Interface of a policy whose adapter can be replaced."""
 
     def about(self) -> About:
-        """Describe it."""
+        """Describe the model."""
 
     def use(self, version: int, weights: bytes) -> None:
-        """Put an adapter in force: the tensors as safetensors."""
+        """Use an adapter, given its version and its tensors as safetensors bytes."""
 
     def complete(self, asked: Asked) -> list[Completion]:
-        """As `Policy.complete`."""
+        """Sample replies (`Policy.complete`)."""
 
 
 class ModelMaker(Protocol):
-    """Makes a model, in the process in which it is to live. It travels there."""
+    """Picklable factory that makes a model in the process in which it is used."""
 
     def make(self) -> Model:
-        """Make it."""
+        """Make the model."""
 
 
 REUSE = 256
-"""Megabytes: the prompts of a batch of episodes with a small model. The steps of an episode begin alike."""
+"""Size of the prompt cache in megabytes, enough for a batch of episodes with a small model. The steps of an episode
+share a prefix."""
 
 
 def reuse(most: int | None) -> int:
-    """How many megabytes of keys and values of prompts are kept for those that begin alike.
+    """Return the size in megabytes of the key/value cache for prompts with a common prefix.
 
-    None where at most one action is sampled at a time: there samples are promised to be the same to the last bit, and
-    what is computed from a known beginning is off by last bits from what is computed at once.
+    The cache is off if at most one action is sampled at a time: samples are then guaranteed to be bit-identical, and
+    results from a cached prefix differ in their last bits.
     """
     return 0 if most == 1 else REUSE
 
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model of transformers with a LoRA adapter of the trainer's making, in the policy worker's process."""
+    """A transformers model with a LoRA adapter of the trainer's configuration, in the policy worker's process."""
 
     model: str
-    """Short name, hub id or folder, known on every node."""
+    """Short name, hub id or folder of the model, valid on every node."""
     lora: Any
-    """The `LoraConfig` of the trainer."""
+    """`LoraConfig` of the trainer."""
     options: dict[str, Any] = field(default_factory=dict)
     """Further options of `TransformersPolicy`, such as `dtype`."""
     reuse: int = 0
-    """Megabytes of keys and values of earlier prompts that are kept (see `reuse`)."""
+    """Size in megabytes of the key/value cache for earlier prompts (see `reuse`)."""
 
     def make(self) -> InProcess:
-        """Load the model and give it the adapter, which is nothing until its weights come."""
+        """Load the model and add the adapter, which has no effect before its weights arrive."""
         from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
         return adapted(TransformersPolicy(self.model, **self.options), self.lora, self.reuse)
 
 
 def adapted(base: TransformersPolicy, lora: Any, reuse: int = 0) -> InProcess:
-    """Give a model a new adapter, or take the one that it has, and make it compute as one that is trained.
+    """Add a new adapter to a model, or use its existing one, and make it compute like a model in training.
 
     Args:
-        base: the model. It is wrapped by PEFT in place.
-        lora: the `LoraConfig`; None: the model is wrapped already.
+        base: policy of the model. The model is wrapped by PEFT in place.
+        lora: `LoraConfig` of the new adapter; None if the model is wrapped already.
         reuse: as `LocalModel.reuse`.
     """
     from peft import get_peft_model
@@ -122,27 +123,27 @@ def adapted(base: TransformersPolicy, lora: Any, reuse: int = 0) -> InProcess:
 
 
 class InProcess:
-    """A model of transformers in this process, wrapped by PEFT."""
+    """A transformers model in this process, wrapped by PEFT."""
 
     def __init__(self, name: str, policy: TransformersPolicy) -> None:
         self._name = name
         self.policy = policy
 
     def about(self) -> About:
-        """As `Model.about`."""
+        """Describe the policy."""
         return about(self.policy, self._name, self.policy.tokenizer, self.policy.processor)
 
     def use(self, version: int, weights: bytes) -> None:
-        """As `Model.use`."""
+        """Load an adapter from safetensors bytes."""
         from safetensors.torch import load
 
         self.put(load(weights))
 
     def put(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Put an adapter in force, by PEFT's names.
+        """Load an adapter's tensors, by PEFT's names.
 
         Raises:
-            ValueError: the adapter is another model's.
+            ValueError: the adapter belongs to another model.
         """
         from peft import set_peft_model_state_dict
 
@@ -156,33 +157,33 @@ class InProcess:
         self.policy.forget()
 
     def complete(self, asked: Asked) -> list[Completion]:
-        """As `Model.complete`."""
+        """Sample replies with the policy."""
         rows: dict[str, Any] = asked.rows
         return self.policy.complete(asked.conversations, **rows, **asked.options)
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A vLLM server, in which adapters are loaded by name.
+    """A vLLM server that loads adapters by name.
 
     The server must allow that (`VLLM_ALLOW_RUNTIME_LORA_UPDATING=True`, `--enable-lora`), read the adapters from
-    `folder`, and tell tokens with their log-probabilities as they were drawn (`--logprobs-mode processed_logprobs`).
-    A key is taken from `VLLM_API_KEY`.
+    `folder`, and return sampled tokens with their log-probabilities after processing (`--logprobs-mode
+    processed_logprobs`). Its key is read from `VLLM_API_KEY`.
     """
 
     model: str
-    """The model's name at the server."""
+    """Name of the model on the server."""
     base_url: str
-    """Of the server, up to and including `/v1`."""
+    """Base URL of the server, up to and including `/v1`."""
     folder: str
-    """Where adapters are written; the server sees it under the same path."""
+    """Folder in which adapters are written, under the same path on the server."""
     lora: Any
-    """The `LoraConfig` of the trainer."""
+    """`LoraConfig` of the trainer."""
     tokenizer: str
-    """Of the model: short name, hub id or folder."""
+    """Tokenizer of the model: short name, hub id or folder."""
 
     def make(self) -> Model:
-        """Make a client."""
+        """Make a client of the server."""
         return _Engine(self)
 
 
@@ -200,13 +201,13 @@ class _Engine:
         )
         self._loaded: list[str] = []
         self._used: tuple[int, bytes] = (0, b"")
-        """The version in force, and its weights."""
+        """Current version and its weights."""
 
     def about(self) -> About:
         return about(self.policy, self.policy.name, self._tokenizer, None)
 
     def use(self, version: int, weights: bytes) -> None:
-        # The server may hold the same version of another run.
+        # The server may have the same version of another run.
         name = f"selfsurf_{version}_{hashlib.sha256(weights).hexdigest()[:8]}"
         if name not in self._loaded:
             self._write(self._folder(name), weights)
@@ -224,7 +225,7 @@ class _Engine:
         except PolicyError as error:
             if "answered 404" not in str(error) or self.policy.adapter not in self._loaded:
                 raise
-            self._loaded.remove(self.policy.adapter)  # the server was started again, or another worker unloaded it
+            self._loaded.remove(self.policy.adapter)  # the server restarted, or another worker unloaded the adapter
             self.use(*self._used)
             completions = self._ask(asked)
         for completion in completions:
@@ -243,7 +244,7 @@ class _Engine:
         return Path(self._engine.folder) / name
 
     def _write(self, folder: Path, weights: bytes) -> None:
-        """Write an adapter. Its folder is whole or not there: other policy workers write it and the server reads it."""
+        """Write an adapter's folder atomically: other policy workers write it, and the server reads it."""
         if folder.exists():
             return
         made = folder.with_name(f"{folder.name}.{uuid4().hex}")
@@ -254,20 +255,20 @@ class _Engine:
             made.rename(folder)
         except OSError:
             shutil.rmtree(made)
-            if not folder.exists():  # else another policy worker was sooner
+            if not folder.exists():  # otherwise another policy worker was faster
                 raise
 
     def _tell(self, what: str, body: dict[str, str], *, done: str) -> None:
-        """Call one of vLLM's own endpoints for adapters.
+        """Call one of vLLM's adapter endpoints.
 
         Args:
-            what: which one.
-            body: what it is told.
-            done: in its refusal of what another worker has done.
+            what: name of the endpoint.
+            body: JSON body of the request.
+            done: text in the server's refusal if another worker has already done the same.
 
         Raises:
-            ConnectionError: the server can't be reached or fails; that may pass.
-            PolicyError: it refuses.
+            ConnectionError: the server can't be reached or fails, perhaps temporarily.
+            PolicyError: the server refuses the request.
         """
         import httpx
 
@@ -290,6 +291,6 @@ def about(policy: Policy, name: str, tokenizer: Any, processor: Any) -> About:
 
 
 def merged(several: Sequence[Asked]) -> Asked:
-    """Put calls with the same options into one."""
+    """Merge calls with the same options into one call."""
     rows = {name: [row for asked in several for row in asked.rows[name]] for name in several[0].rows}
     return Asked([one for asked in several for one in asked.conversations], several[0].options, rows)

@@ -1,4 +1,4 @@
-"""Takes batches from a collector in order, and asks for the next ones while the current one is learned from."""
+"""Batches of a trainer in order, with the next ones requested in advance while the current one is learned from."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from selfsurf.sdft.rollouts.generator import Batch, RolloutError
 
 @dataclass
 class Pipeline:
-    """A trainer's view of its episodes."""
+    """Ordered access to a trainer's batches of episodes."""
 
     collector: Collector
     jobs_of: Callable[[int], list[Job]]
-    """The episodes of a batch."""
+    """Function that returns the episodes of a batch, given its number."""
     seed_of: Callable[[int], int]
-    """What the actions of a batch are drawn from."""
+    """Function that returns the seed of a batch's sampled actions, given its number."""
     _asked: dict[int, list[Job]] = field(default_factory=dict)
 
     def batch(self, number: int, jobs: list[Job], batches: int) -> Batch:
-        """Return a batch, made by the weights as they are now or, if it was asked for ahead, as they were then.
+        """Return a batch, sampled by the current weights or, if requested in advance, by the weights at that time.
 
         Args:
-            number: of the batch, which is the number of optimizer steps so far and the version of the weights.
-            jobs: its episodes.
-            batches: how many there will be.
+            number: number of the batch, equal to the number of optimizer steps so far and the version of the weights.
+            jobs: episodes of the batch.
+            batches: total number of batches.
 
         Raises:
-            RolloutError: it can't be made, or other episodes were asked for.
+            RolloutError: the batch can't be made, or other episodes were requested in advance.
         """
         self.collector.publish(version=number)
         if self._asked.get(number, jobs) != jobs:
@@ -43,9 +43,9 @@ class Pipeline:
         return batch
 
     def forget(self) -> None:
-        """Drop what was asked for ahead: the weights have been put back, and those that sample it are abandoned.
+        """Drop batches requested in advance, after a rollback has abandoned the weights that sample them.
 
-        The next `batch` asks for it again, with the weights as they are then and the same seed.
+        The next `batch` requests them again, with the restored weights and the same seed.
         """
         for number in self._asked:
             self.collector.forget(number)
@@ -58,12 +58,12 @@ class Pipeline:
 
 
 def figures(batch: Batch, number: int, versions: Sequence[int]) -> dict[str, float]:
-    """Figures of a batch for a trainer's metrics.
+    """Return a batch's columns of the metrics.
 
     Args:
         batch: the episodes.
         number: the trainer's version of the weights.
-        versions: those that sampled the rows that are learned from.
+        versions: versions of the weights that sampled the rows to learn from.
     """
     return {
         "episodes/rerun": batch.tally.rerun + batch.tally.lost,

@@ -1,4 +1,4 @@
-"""Browser workers: actors with a Chromium each, in which several episodes go on at the same time."""
+"""Browser workers: Ray actors that play several concurrent episodes in one Chromium each."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ from selfsurf.sdft.rollouts.ray_cluster import speak, verbose
 from selfsurf.sdft.rollouts.ray_policy import RemotePolicy
 
 SLACK = 60.0
-"""Seconds beyond an episode's time after which a worker that has not ended it counts as hung."""
+"""Seconds beyond an episode's timeout after which its worker counts as hung."""
 
 
 class Hangs(Exception):
-    """A browser worker does not end its episodes."""
+    """A browser worker doesn't finish its episodes."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What every browser worker is told."""
+    """Configuration shared by all browser workers."""
 
     agent_of: Callable[[Policy], LLMAgent]
-    """Makes the acting agent around a policy. It travels to the worker, so it is a function of a module, or a
-    `functools.partial` of one."""
+    """Function that makes the acting agent around a policy. It is pickled for the worker, so it has to be a
+    module-level function or a `functools.partial` of one."""
     layout: RolloutSettings
     manner: Manner
     env_options: dict[str, Any]
     sources: Sources = field(default_factory=Sources)
-    """Of a user's own prompt and functions that `agent_of` names."""
+    """Source code of the user's own prompt and functions that `agent_of` names."""
     verbose: bool = field(default_factory=verbose)
-    """Show what the workers' loggers say."""
+    """Whether the workers' log messages are shown."""
 
 
 class BrowserWorker:
-    """An async actor around a `Player`, which has a thread of its own.
+    """Async Ray actor that runs a `Player` in a thread of its own.
 
     Args:
-        setup: what to run, and how.
+        setup: configuration of the worker.
         policies: the policy workers.
-        first: number of the one that is asked first.
-        about: their model.
+        first: index of the policy worker that is asked first.
+        about: properties of the policy workers' model.
     """
 
     def __init__(self, setup: Setup, policies: Sequence[Any], first: int, about: About) -> None:
@@ -69,9 +69,9 @@ class BrowserWorker:
         self._limit = setup.layout.episode_timeout + SLACK
         self._weights: dict[int, list[Any]] = {}
         self._sources: list[Any] = []
-        self._playing: Counter[int] = Counter()  # episodes, by the version of their weights
+        self._playing: Counter[int] = Counter()  # episodes by version of their weights
         self._asked: queue.SimpleQueue[tuple[Ask, Future[Result]]] = queue.SimpleQueue()
-        self._under_way: dict[int, tuple[Ask, Future[Result]]] = {}  # by the id of the object, which is kept
+        self._under_way: dict[int, tuple[Ask, Future[Result]]] = {}  # requests in progress, by `id`
         self._stopping = False
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -81,19 +81,20 @@ class BrowserWorker:
         return os.getpid()
 
     async def times(self) -> Times:
-        """Say what time has gone into so far."""
+        """Return the worker's time by activity."""
         return self._player.times
 
     async def play(self, ask: Ask, weights: list[Any], sources: list[Any]) -> Result:
         """Run an episode.
 
         Args:
-            ask: which.
-            weights: a list with the reference to the weights that act.
-            sources: the same, of what its task comes from (`browser_env.classes.Sources`).
+            ask: the requested episode.
+            weights: a list with the Ray reference to the acting weights.
+            sources: a list with the Ray reference to the source code of the episode's task
+                (`browser_env.classes.Sources`).
 
         Raises:
-            Hangs: it did not end within its time and `SLACK`, by how crowded this machine is.
+            Hangs: the episode didn't end within its timeout and `SLACK`, extended on a busy CPU.
         """
         if sources != self._sources:
             (await sources[0]).use()
@@ -114,7 +115,7 @@ class BrowserWorker:
                 del self._weights[ask.version], self._playing[ask.version]
 
     async def close(self) -> None:
-        """Give up what is under way and close the browser."""
+        """Abandon the current episodes and close the browser."""
         self._stopping = True
         self._player.wake()
         await asyncio.to_thread(self._thread.join, 20)
@@ -149,7 +150,7 @@ class BrowserWorker:
             ended.set_result(result)
 
     def _fail(self, error: Exception) -> None:
-        """An error of the agent or of this program ends all that is under way: whoever asked must know."""
+        """Fail all current episodes with an error of the agent or of this program."""
         self._player.close()
         for _, ended in self._under_way.values():
             if not ended.done():

@@ -1,4 +1,4 @@
-"""The Ray cluster that rollouts are made on."""
+"""Connection to the Ray cluster on which rollouts run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from selfsurf.browser_env.session.patience import TICK, Stopwatch
 from selfsurf.extras import how_to_install
 
 ANSWER = 2.0
-"""Seconds for a head to take a connection."""
+"""Timeout of a connection to a head node, in seconds."""
 
 
 @contextlib.contextmanager
 def connected() -> Iterator[None]:
-    """Be connected to a cluster, as by `connect`; one that was started here is ended afterwards.
+    """Connect to a cluster within this context (`connect`). A cluster that was started here is shut down afterwards.
 
     Raises:
         ImportError: Ray is not installed.
@@ -39,12 +39,12 @@ def connected() -> Iterator[None]:
 
 
 def connect() -> bool:
-    """Connect to the cluster of `RAY_ADDRESS`, or start one on this machine; return whether this was needed.
+    """Connect to the cluster of `RAY_ADDRESS`, or start one on this machine; return whether this call connected.
 
-    A process that is connected already stays so. Other clusters on this machine, running or left behind, are not used.
+    A process that is already connected stays so. Other clusters on this machine, running or left behind, are not used.
 
     Raises:
-        ConnectionError: no head answers at the address, or it refuses the connection.
+        ConnectionError: no head node answers at the address, or it refuses the connection.
     """
     import ray
 
@@ -63,7 +63,7 @@ def connect() -> bool:
 
 
 def _check_head(address: str) -> None:
-    """Refuse an address where nothing listens: Ray itself would try it for minutes."""
+    """Raise ConnectionError if nothing listens at an address; Ray itself would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdigit()):  # such as `auto` or `local`
         return
@@ -75,9 +75,9 @@ def _check_head(address: str) -> None:
 
 @contextlib.contextmanager
 def _own_sigterm() -> Iterator[None]:
-    """Keep the process's handler of SIGTERM, if it has one: Ray's would end the process with exit code 15.
+    """Keep the process's SIGTERM handler, if it has one: Ray's would end the process with exit code 15.
 
-    A signal that comes within this context is sent again at its end.
+    A signal that arrives within this context is raised again at its end.
     """
     own = signal.getsignal(signal.SIGTERM)
     if not callable(own) or threading.current_thread() is not threading.main_thread():
@@ -95,10 +95,10 @@ def _own_sigterm() -> Iterator[None]:
 
 
 def get_patiently(references: list[Any], seconds: float) -> list[Any]:
-    """As `ray.get`, within seconds of a machine with a free core.
+    """Return the values of Ray references (`ray.get`), with a timeout that is extended on a busy CPU.
 
     Raises:
-        GetTimeoutError: Ray's own; time is up.
+        GetTimeoutError: Ray's own; the time is up.
     """
     import ray
 
@@ -112,12 +112,12 @@ def get_patiently(references: list[Any], seconds: float) -> list[Any]:
 
 
 def verbose() -> bool:
-    """Is all to be shown that `selfsurf`'s loggers say, as with `--verbose`?"""
+    """Whether all messages of `selfsurf`'s loggers are shown, as with `--verbose`."""
     return logging.getLogger("selfsurf").isEnabledFor(logging.DEBUG)
 
 
 def speak(*, everything: bool) -> None:
-    """In an actor: write on its error stream, which Ray shows where the run is, what `selfsurf`'s loggers say."""
+    """Write an actor's `selfsurf` log messages to its error stream, which Ray forwards to the run."""
     logger = logging.getLogger("selfsurf")
     if everything and not logger.isEnabledFor(logging.DEBUG):
         logger.setLevel(logging.DEBUG)
@@ -127,9 +127,9 @@ def speak(*, everything: bool) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """The line of Ray's report that says what happened."""
+    """Return the line of Ray's report that names the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
-    raised = "  File " in str(error)  # then the exception comes last
+    raised = "  File " in str(error)  # a traceback ends with the exception
     return lines[-1] if raised else lines[0]

@@ -1,7 +1,7 @@
-"""Batches of episodes from a Ray cluster, made while something else is done.
+"""Batches of episodes from a Ray cluster, played while the trainer works.
 
-Browser workers and policy workers are actors. A thread of this process hands out episodes and takes results in. When
-a worker is lost, with its node or alone, another takes its place and its episodes are run again or masked.
+Browser workers and policy workers are actors. A thread of this process distributes episodes and receives results. When
+a worker is lost, alone or with its node, another replaces it, and its episodes are run again or masked.
 """
 
 from __future__ import annotations
@@ -27,58 +27,58 @@ from selfsurf.sdft.rollouts.ray_cluster import get_patiently, reason_of
 from selfsurf.sdft.rollouts.ray_policy import PolicyWorker
 
 STARTS = 3
-"""Times in a row that a worker may die before it is ready."""
+"""Maximum number of consecutive failed starts of a worker."""
 
 WATCH = 1.0
-"""Seconds between two looks at the policy workers."""
+"""Seconds between two checks of the policy workers."""
 
 PENDING = 10.0
-"""Seconds after which a lost browser worker's place is said to be empty still."""
+"""Seconds after which a still missing replacement of a browser worker is reported."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class _Browser:
-    """What is known of a browser worker."""
+    """State of a browser worker."""
 
     actor: Any
     ready: Any
-    """The reference that tells that it has started; None once it has."""
+    """Ray reference that resolves when the worker has started; None afterwards."""
     since: float
-    """When it was asked to start."""
+    """Time at which the start was requested."""
     deaths: int = 0
-    """In a row, before it was ready."""
+    """Number of consecutive failed starts of the worker."""
     replaces: bool = False
-    """It takes the place of one that was lost."""
+    """Whether the worker replaces a lost one."""
     told: bool = False
-    """It was said that it is still pending."""
+    """Whether the pending start has been reported."""
     held: int = 0
-    """Episodes that it runs."""
+    """Number of episodes that the worker runs."""
     looked: Any = None
-    """The reference of the look at it that is under way, because an episode is late."""
+    """Ray reference of the current health check, made because an episode is late; None without a check."""
     looked_at: float = 0.0
-    """When that look began."""
+    """Start time of the health check."""
 
 
 @dataclass
 class _Policy:
-    """What is known of a policy worker."""
+    """State of a policy worker."""
 
     actor: Any
     number: int
     looked: Any = None
-    """The reference of the look at it that is under way."""
+    """Ray reference of the current health check; None without a check."""
     since: float = 0.0
-    """When that look began, or the last one ended."""
+    """Start time of the current health check, or end time of the last one."""
     pid: int | None = None
-    """Of its process when it was last seen; None while it is lost."""
+    """Process id of the worker at the last check; None while the worker is lost."""
     lost: bool = False
 
 
 @dataclass
 class _Flight:
-    """An attempt at an episode that is under way."""
+    """A running attempt at an episode."""
 
     browser: int
     ledger: Ledger
@@ -88,26 +88,27 @@ class _Flight:
 
 @dataclass
 class _Order:
-    """A batch that was asked for."""
+    """A requested batch."""
 
     ledger: Ledger
     weights: list[Any]
-    """A reference in a list: Ray follows references that are arguments, but not those in lists."""
+    """List with the Ray reference of the weights: Ray resolves references that are arguments, but not those in lists.
+    """
     sources: list[Any]
-    """The same, of the source of the user's own tasks."""
+    """List with the Ray reference of the source code of the user's own tasks."""
     begun: float | None = None
     ended: float | None = None
 
 
 class RayGenerator:
-    """Makes batches on the cluster that Ray is connected to (`sdft.rollouts.ray_cluster`). A context manager.
+    """Generator of batches on the connected Ray cluster (`sdft.rollouts.ray_cluster`). A context manager.
 
     Args:
-        setup: what browser workers are told.
-        model: makes the model in each policy worker.
+        setup: configuration of the browser workers.
+        model: factory of the model in each policy worker.
 
     Raises:
-        RolloutError: the cluster has too little, or workers don't start.
+        RolloutError: the cluster has too few resources, or workers don't start.
     """
 
     def __init__(self, setup: Setup, model: ModelMaker) -> None:
@@ -147,7 +148,7 @@ class RayGenerator:
             raise RolloutError(f"The policy workers did not start: {reason_of(error)}") from error
         self._about = ray.put(abouts[0])
         self._clock = Stopwatch()
-        """What limits are counted on; the times that are reported are not."""
+        """Clock of all timeouts, adjusted for a busy CPU. Reported times use the wall clock instead."""
         self._lock = threading.Condition()
         self._browsers: dict[int, _Browser] = {}
         self._pids: dict[int, int] = {}
@@ -172,7 +173,7 @@ class RayGenerator:
         self.close()
 
     def close(self) -> None:
-        """End all workers and what they have started."""
+        """End all workers and the processes that they started."""
         with self._lock:
             self._closing = True
             self._lock.notify_all()
@@ -184,12 +185,12 @@ class RayGenerator:
 
     @property
     def books(self) -> Books:
-        """As `Generator.books`."""
+        """Statistics of episodes and workers so far."""
         with self._lock:
             return replace(self._books, processes=dict(self._pids))
 
     def publish(self, version: int, weights: Weights) -> None:
-        """As `Generator.publish`: the tensors go to the object store once, from where policy workers pull them."""
+        """Put the tensors into the object store once, from which policy workers pull them."""
         from safetensors.torch import save
 
         if version == self._version:
@@ -201,7 +202,7 @@ class RayGenerator:
             self._note(weights_put=self._books.weights_put + 1, weight_bytes=len(data))
 
     def request(self, number: int, jobs: Sequence[Job], seed: int) -> None:
-        """As `Generator.request`: it is begun at once, with the weights that were published last."""
+        """Start a batch immediately, with the most recently published weights."""
         if self._version is None:
             raise RolloutError("Publish weights before a batch is asked for.")
         sources = self._sources_of(frozenset(job.env_id for job in jobs))
@@ -215,7 +216,7 @@ class RayGenerator:
         return self._sources[tasks]
 
     def collect(self, number: int) -> Batch:
-        """As `Generator.collect`. The tally of the batch is checked here."""
+        """Wait for a batch and return it, after checking its tally."""
         start = time.monotonic()
         with self._lock:
             order = self._orders[number]
@@ -232,12 +233,12 @@ class RayGenerator:
         return Batch(order.ledger.results(), tally, seconds, waited=now - start, workers_lost=lost)
 
     def forget(self, number: int) -> None:
-        """As `Generator.forget`. Its episodes that are under way end in their workers, and go nowhere."""
+        """Drop a batch. Its running episodes end in their workers, and their results are discarded."""
         with self._lock:
             del self._orders[number]
 
     def browser_times(self) -> list[Any]:
-        """Ask the browser workers what their time went into (`agents.play.player.Times`)."""
+        """Return the time of each browser worker by activity (`agents.play.player.Times`)."""
         with self._lock:
             actors = [one.actor for one in self._browsers.values() if one.ready is None]
         times: list[Any] = self._ray.get([actor.times.remote() for actor in actors], timeout=60)
@@ -247,7 +248,7 @@ class RayGenerator:
         """Wait until all browser workers have started.
 
         Raises:
-            RolloutError: they don't.
+            RolloutError: the workers don't start.
         """
         with self._lock:
             while self._failure is None and len(self._pids) < self._layout.workers:
@@ -256,12 +257,12 @@ class RayGenerator:
                 raise self._failure
 
     def policy_states(self) -> list[Any]:
-        """Ask the policy workers how they are (`sdft.rollouts.ray_policy.State`)."""
+        """Return the states of the policy workers (`sdft.rollouts.ray_policy.State`)."""
         states: list[Any] = self._ray.get([one.actor.state.remote() for one in self._policies], timeout=60)
         return states
 
     def _drive(self) -> None:
-        """Hand out and take in until closed."""
+        """Distribute episodes and receive results until closed."""
         try:
             while not self._closing:
                 with self._lock:
@@ -271,7 +272,7 @@ class RayGenerator:
                         self._lock.wait(0.2)
                 if waiting:
                     ready, _ = self._ray.wait(waiting, num_returns=1, timeout=0.2)
-                    if ready:  # and all others that are there by now
+                    if ready:  # get everything else that is ready, too
                         ready, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
                     for reference in ready:
                         self._came(reference)
@@ -286,7 +287,7 @@ class RayGenerator:
             self._fail(RolloutError(f"Rollouts have ended: {type(error).__name__}: {error}"))
 
     def _feed(self) -> None:
-        """Give episodes to workers with room, the least busy first, batches in order."""
+        """Give episodes to workers with free contexts, the least busy first, batches in order."""
         for number in sorted(self._orders):
             order = self._orders[number]
             while order.ledger.waiting:
@@ -307,7 +308,7 @@ class RayGenerator:
                 self._flights[reference] = _Flight(name, order.ledger, ask, self._clock.look())
 
     def _came(self, reference: Any) -> None:
-        """A worker is ready, an episode has ended, or a worker is gone."""
+        """Handle a finished reference: a worker is ready, an episode has ended, or a worker is lost."""
         starting = next((name for name, one in self._browsers.items() if one.ready is reference), None)
         errors = self._ray.exceptions
         if starting is not None:
@@ -325,7 +326,7 @@ class RayGenerator:
                 log.warning("browser worker %d is replaced: process %d has taken its place", starting, pid)
             return
         flight = self._flights.get(reference)
-        if flight is None:  # its worker was given up meanwhile
+        if flight is None:  # the worker has been replaced
             return
         try:
             result = self._ray.get(reference, timeout=60)
@@ -337,7 +338,7 @@ class RayGenerator:
         except errors.RayActorError as error:
             self._replace(flight.browser, reason_of(error))
             return
-        except errors.RayError as error:  # the result is lost with the node that kept it
+        except errors.RayError as error:  # the result was lost with its node
             self._land(reference)
             with self._lock:
                 flight.ledger.lost(flight.ask, reason_of(error))
@@ -362,7 +363,7 @@ class RayGenerator:
         self._browsers[number] = _Browser(actor, actor.ready.remote(), self._clock.look(), deaths, replaces)
 
     def _replace(self, number: int, why: str) -> None:
-        """Start another worker in the place of one that is lost; its episodes are run again or masked.
+        """Start a replacement for a lost worker; its episodes are run again or masked.
 
         Raises:
             RolloutError: workers die before they are ready.
@@ -387,11 +388,11 @@ class RayGenerator:
         self._start(number, deaths, replaces=True)
 
     def _watch_browsers(self) -> None:
-        """Replace workers that hang; give up when none can be started."""
+        """Replace hung workers; raise RolloutError if none can be started."""
         now = self._clock.look()
         limit = self._layout.episode_timeout + SLACK
         for number in {flight.browser for flight in self._flights.values() if now - flight.since > limit}:
-            if not self._answers(self._browsers[number], now):  # else it ends what is late by its own clock
+            if not self._answers(self._browsers[number], now):  # otherwise the worker ends it itself
                 self._replace(number, "it does not answer")
         for number, one in self._browsers.items():
             if one.ready is not None and one.replaces and not one.told and now - one.since > PENDING:
@@ -419,7 +420,7 @@ class RayGenerator:
         return True
 
     def _watch_policies(self) -> None:
-        """Restart policy workers that hang. Those that die are restarted by Ray, under the same handle."""
+        """Restart hung policy workers. Ray itself restarts dead ones, under the same handle."""
         now = self._clock.look()
         for one in self._policies:
             if one.looked is None:
@@ -442,7 +443,7 @@ class RayGenerator:
                 self._restart(one, "it does not answer")
 
     def _policy_seen(self, policy: _Policy, pid: int) -> None:
-        """Note that a policy worker answers, and whether it is another process than before."""
+        """Record that a policy worker answers, and whether its process has changed."""
         if policy.pid not in (None, pid):
             self._policy_lost(policy, f"process {policy.pid} has ended")
         policy.pid = pid
@@ -453,7 +454,7 @@ class RayGenerator:
                 self._note(policies_replaced=self._books.policies_replaced + 1)
 
     def _policy_lost(self, policy: _Policy, why: str) -> None:
-        """Count a policy worker that is gone, once."""
+        """Count a lost policy worker once."""
         if policy.lost:
             return
         policy.lost, policy.pid = True, None
@@ -475,5 +476,5 @@ class RayGenerator:
 
     def _kill(self, workers: Sequence[_Browser | _Policy]) -> None:
         for worker in workers:
-            with contextlib.suppress(Exception):  # it may be gone already
+            with contextlib.suppress(Exception):  # the worker may be gone already
                 self._ray.kill(worker.actor)

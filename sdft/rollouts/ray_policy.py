@@ -1,4 +1,4 @@
-"""Policy workers: actors that sample replies for browser workers, several calls at once; and how they are asked."""
+"""Policy workers, actors that sample replies for browser workers in batches, and their client."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from selfsurf.sdft.rollouts.models import About, Asked, ModelMaker, merged
 from selfsurf.sdft.rollouts.ray_cluster import reason_of, speak
 
 _ROWS = ("grammars", "schemas", "seed")
-"""Arguments of `Policy.complete` with a value for each conversation."""
+"""Names of the arguments of `Policy.complete` with one value per conversation."""
 
 PAUSE = 0.5
-"""Seconds before a policy worker that is gone is asked again."""
+"""Seconds before a call is retried after a policy worker failed."""
 
 
 @dataclass
 class State:
-    """How a policy worker is."""
+    """State of a policy worker."""
 
     pid: int
-    """Of its process."""
+    """Process id of the worker."""
     busy: float = 0.0
-    """Seconds of a machine with a free core that the call under way has taken; 0 if there is none."""
+    """Duration of the current call in seconds, adjusted for a busy CPU; 0 without a call."""
     loads: int = 0
-    """Times that weights have come."""
+    """Number of times that weights were loaded."""
     calls: int = 0
-    """Calls of the model."""
+    """Number of model calls."""
     rows: int = 0
-    """Replies."""
+    """Number of replies."""
     seconds: float = 0.0
-    """In the model."""
+    """Seconds spent in the model."""
 
 
 @dataclass
@@ -54,20 +54,20 @@ class _Call:
     since: float
 
     def like(self, other: _Call) -> bool:
-        """Whether both can be in one batch."""
+        """Whether both calls can share a batch."""
         mine, theirs = self.asked, other.asked
         return (self.version, mine.options, mine.rows.keys()) == (other.version, theirs.options, theirs.rows.keys())
 
 
 class PolicyWorker:
-    """An async actor around a model.
+    """Async Ray actor that runs a model.
 
     Args:
-        maker: makes the model.
-        callers: browser workers that ask it.
-        most: most replies in one call of the model; None for no limit.
-        call_timeout: seconds in which a call must be answered, and its weights have come.
-        verbose: show what this worker's loggers say.
+        maker: factory of the model.
+        callers: number of browser workers that call it.
+        most: maximum number of replies in one call of the model; None for no limit.
+        call_timeout: timeout in seconds of a call, and of the arrival of its weights.
+        verbose: whether this worker's log messages are shown.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class PolicyWorker:
         self._calls: list[_Call] = []
         self._came = asyncio.Event()
         self._gather = Gather()
-        self._thread = ThreadPoolExecutor(1)  # a model is asked for one thing at a time
+        self._thread = ThreadPoolExecutor(1)  # one model call at a time
         self._serving: asyncio.Task[None] | None = None
         self._busy: Stopwatch | None = None
         self._state = State(os.getpid())
@@ -92,14 +92,14 @@ class PolicyWorker:
         return self._model.about()
 
     async def state(self) -> State:
-        """Say how things are."""
+        """Return the worker's state."""
         return replace(self._state, busy=self._busy.look() if self._busy is not None else 0.0)
 
     async def complete(self, version: int, weights: list[Any], asked: Asked) -> list[Completion]:
-        """Sample replies by a version of the weights, which are pulled if they are not there.
+        """Sample replies with a version of the weights, which are pulled if missing.
 
         Raises:
-            TimeoutError: they are not made in time, and then not at all.
+            TimeoutError: the replies were not finished in time and are abandoned.
         """
         if self._serving is None:
             self._serving = asyncio.create_task(self._serve())
@@ -111,7 +111,7 @@ class PolicyWorker:
 
     async def _serve(self) -> None:
         while True:
-            self._calls = [call for call in self._calls if not call.answer.done()]  # some were given up
+            self._calls = [call for call in self._calls if not call.answer.done()]  # some calls were cancelled
             since = [call.since for call in self._calls]
             if not self._gather.due(since, moving=len(self._calls) < self._callers):
                 self._came.clear()
@@ -124,7 +124,7 @@ class PolicyWorker:
             await self._answer(batch)
 
     def _next(self) -> list[_Call]:
-        """The calls that are made together: the one that has waited longest, and those like it."""
+        """Return the next batch: the longest waiting call and compatible ones."""
         batch: list[_Call] = []
         rows = 0
         for call in self._calls:
@@ -139,7 +139,7 @@ class PolicyWorker:
             with self._gather.call():
                 completions = await self._sample(batch[0], merged([call.asked for call in batch]))
         except Exception as error:
-            if len(batch) > 1:  # it may be the fault of one of them
+            if len(batch) > 1:  # one of the calls may be at fault
                 for call in batch:
                     if not call.answer.done():
                         await self._answer([call])
@@ -173,13 +173,13 @@ class PolicyWorker:
 
 
 class RemotePolicy:
-    """The policy of an agent in a browser worker. Replies come from policy workers; tokens are counted here.
+    """Policy of an agent in a browser worker. Replies come from policy workers; tokens are counted locally.
 
     Args:
-        about: the model.
-        workers: the policy workers. One is asked first, the others when it is gone.
-        first: number of that one.
-        layout: how long to wait for them (`call_timeout`, `patience`).
+        about: properties of the model.
+        workers: the policy workers. Another is asked when the current one fails.
+        first: index of the policy worker that is asked first.
+        layout: settings with the timeouts (`call_timeout`, `patience`).
     """
 
     def __init__(self, about: About, workers: Sequence[Any], first: int, layout: RolloutSettings) -> None:
@@ -200,15 +200,15 @@ class RemotePolicy:
         self._weights: list[Any] = []
 
     def use(self, version: int, weights: list[Any]) -> None:
-        """Sample by these weights from now on: a list with a reference to them, which nobody follows on the way."""
+        """Set the weights for sampling. They are a Ray reference in a list, which Ray doesn't resolve on the way."""
         self._version, self._weights = version, weights
 
     def complete(self, conversations: Sequence[Conversation], **options: Any) -> list[Completion]:
-        """As `Policy.complete`.
+        """Sample replies through a policy worker.
 
         Raises:
             PolicyError: no policy worker has answered.
-            Exception: what the model itself raised, such as ValueError for a request that can't be answered.
+            Exception: an exception of the model itself, such as ValueError for an invalid request.
         """
         if options.get("seed") is not None:
             options["seed"] = row_seeds(options["seed"], len(conversations))
@@ -216,11 +216,11 @@ class RemotePolicy:
         return self._ask(Asked(list(conversations), options, rows))
 
     def count_tokens(self, text: str) -> int:
-        """As `Policy.count_tokens`."""
+        """Count a text's tokens with the local tokenizer."""
         return len(self._prompts.encode_text(text))
 
     def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
-        """As `Policy.count_prompt_tokens`."""
+        """Count a prompt's tokens with the local tokenizer."""
         return self._prompts.count(messages, prefill)
 
     def _ask(self, asked: Asked) -> list[Completion]:
@@ -231,18 +231,18 @@ class RemotePolicy:
             worker = self._workers[number % len(self._workers)]
             reference = worker.complete.remote(self._version, self._weights, asked)
             try:
-                # The worker keeps `call_timeout`, by how crowded its own machine is.
+                # The worker enforces `call_timeout`, extended by the load of its own machine.
                 completions: list[Completion] = self._ray.get(reference, timeout=LONGEST * self._layout.call_timeout)
                 return completions
             except errors.RayTaskError as error:
-                # Weights that did not come in time, or a connection, may be there later; the model's own errors again.
+                # Late weights or a lost connection may succeed later; an error of the model itself would recur.
                 if isinstance(error.cause, Exception) and not isinstance(error.cause, (OSError, errors.RayError)):
                     raise error.cause from None
                 why: Exception = error
             except errors.RayError as error:
                 why = error
                 if isinstance(error, errors.GetTimeoutError):
-                    self._ray.cancel(reference)  # so that it is not made any more if it waits behind others
+                    self._ray.cancel(reference)  # keeps a queued call from being run in vain
             if waits.look() > self._layout.patience:
                 raise PolicyError(f"No policy worker has answered: {reason_of(why)}") from why
             number += 1

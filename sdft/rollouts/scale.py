@@ -1,14 +1,15 @@
-"""How rollouts grow with the number of browsers: a calculation from figures of one worker of each kind.
+"""Scaling of rollouts with the number of browsers, calculated from figures of one worker of each kind.
 
 With N browser workers of C contexts each and P policy workers, and with figures of a step (one action):
 
-- a context makes a step in `env_seconds + policy_seconds`, so contexts alone allow `N * C / that` steps a second;
-- the processors of browser workers allow `N * cpus / cpu_seconds`;
+- a context makes a step in `env_seconds + policy_seconds`, so contexts allow `N * C / (env_seconds + policy_seconds)`
+  steps per second;
+- the CPUs of browser workers allow `N * cpus / cpu_seconds`;
 - policy workers allow `P * policy_rows`;
-- the process that hands out and takes in allows `1 / driver_seconds` episodes a second.
+- the process that distributes episodes and receives results allows `1 / driver_seconds` episodes per second.
 
-The least of the four is the throughput, and what it belongs to is saturated. No queueing is modelled: near
-saturation, real figures are lower. Traffic and memory follow from it.
+The lowest of the four limits is the throughput, and its resource is saturated. Queueing is not modelled: near
+saturation, real figures are lower. Traffic and memory follow from the throughput.
 """
 
 from __future__ import annotations
@@ -21,70 +22,70 @@ from typing import Any
 
 @dataclass(frozen=True)
 class WorkerFigures:
-    """What one worker does and takes. Every one can be measured by `selfsurf bench rollouts`."""
+    """Performance and resource use of one worker. `selfsurf bench rollouts` measures all figures."""
 
     steps: float
-    """Actions of an episode."""
+    """Number of actions in an episode."""
     env_seconds: float
-    """Wall-clock of one step in the browser, resets shared out."""
+    """Wall-clock seconds of one step in the browser, including its share of resets."""
     cpu_seconds: float
-    """Processor time of one step: browser, driver and Python of the browser worker."""
+    """CPU seconds of one step: browser, driver and Python of the browser worker."""
     policy_seconds: float
-    """Wall-clock from asking for an action to having it."""
+    """Wall-clock seconds from requesting an action to receiving it."""
     policy_rows: float
-    """Actions that one policy worker samples in a second, with full batches."""
+    """Actions per second of one policy worker with full batches."""
     driver_seconds: float
-    """Of the process that hands out and takes in, for one episode."""
+    """Seconds per episode that the driver process spends distributing episodes and receiving results."""
     worker_mb: float
-    """Memory of a browser worker with its browser, contexts not counted."""
+    """Memory in MB of a browser worker with its browser, without contexts."""
     context_mb: float
-    """Memory of one context."""
+    """Memory of one context in MB."""
     policy_mb: float
-    """Memory of a policy worker."""
+    """Memory of a policy worker in MB."""
     call_bytes: float
-    """That travel to a policy worker and back for one action."""
+    """Bytes to a policy worker and back for one action."""
     result_bytes: float
-    """That travel back for one episode."""
+    """Bytes of the result of one episode."""
     weight_bytes: float
-    """Of one version of the adapter."""
+    """Bytes of one version of the adapter."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """What is to be expected of so many browser workers."""
+    """Expected throughput and resource use of a number of browser workers."""
 
     browsers: int
     policies: int
-    """Policy workers: as many as are needed, or as many as there are."""
+    """Number of policy workers, either given or as many as needed."""
     contexts: int
     steps_per_second: float
     episodes_per_minute: float
     saturated: str
-    """What allows no more."""
+    """Name of the saturated resource."""
     cpus: float
-    """Processors that browser workers keep busy."""
+    """Number of CPUs that browser workers keep busy."""
     memory_gb: float
-    """Of browser and policy workers."""
+    """Memory of browser and policy workers in GB."""
     call_mb_per_second: float
-    """Between browser and policy workers."""
+    """Traffic between browser and policy workers in MB/s."""
     result_mb_per_second: float
-    """Into the process that hands out and takes in, through the object store."""
+    """Traffic of results through the object store in MB/s."""
     weight_mb_per_second: float
-    """Out of that process's object store, to the nodes of policy workers."""
+    """Traffic of weights from the object store to the nodes of policy workers in MB/s."""
 
 
 def expected(
     figures: WorkerFigures, browsers: int, *, contexts: int, cpus: float, policies: int | None, version_seconds: float
 ) -> Point:
-    """Calculate one point.
+    """Calculate the throughput and resource use of a number of browser workers.
 
     Args:
-        figures: of one worker.
-        browsers: browser workers.
-        contexts: in each of them.
-        cpus: processors of each of them.
-        policies: policy workers, each taken to be on a node of its own; None takes as many as saturate nothing.
-        version_seconds: between two versions of the weights.
+        figures: figures of one worker.
+        browsers: number of browser workers.
+        contexts: number of contexts per browser worker.
+        cpus: number of CPUs per browser worker.
+        policies: number of policy workers, each assumed to be on its own node; None for as many as needed.
+        version_seconds: seconds between two versions of the weights.
     """
     by_contexts = browsers * contexts / (figures.env_seconds + figures.policy_seconds)
     by_cpus = browsers * cpus / figures.cpu_seconds
@@ -117,13 +118,13 @@ def expected(
 
 
 def growth(figures: WorkerFigures, most: int, **options: Any) -> list[Point]:
-    """Points at 1, 2, 4, ... browser workers up to `most`, options as of `expected`."""
+    """Return the points at 1, 2, 4, ... browser workers up to `most`, with options of `expected`."""
     counts = sorted({min(2**power, most) for power in range(math.ceil(math.log2(most)) + 1)})
     return [expected(figures, count, **options) for count in counts]
 
 
 def as_json(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """The points as JSON values, figures rounded to what they are worth."""
+    """Return the points as JSON values, rounded to three significant digits."""
     return [
         {name: float(f"{value:.3g}") if isinstance(value, float) else value for name, value in asdict(point).items()}
         for point in points

@@ -1,4 +1,4 @@
-"""Recorded states in the place of episodes: the student is asked what it would do there, and nothing is carried out."""
+"""Recorded states in place of episodes: the student samples an action at each state, which is not executed."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class StateJob(Job):
     """A recorded state to act at."""
 
     place: int
-    """Of the state among those of a run."""
+    """Index of the state among those of a run."""
 
 
 class StoredGenerator:
-    """Makes batches of single steps, with the agent's weights as they are when a batch is collected.
+    """Generator of batches of single steps, with the agent's weights when a batch is collected.
 
     Args:
-        agent: acts.
-        states: those of the run; a job names its place among them.
-        most: most states that the agent is asked about in one call; None: all of a batch.
-        demonstrate: tell the agent what was done.
+        agent: agent that acts.
+        states: states of the run; a job contains the index of its state.
+        most: maximum number of states in one call of the agent; None for the whole batch.
+        demonstrate: whether the agent gets the recorded action.
     """
 
     ahead = 0
@@ -46,17 +46,17 @@ class StoredGenerator:
         self._asked: dict[int, tuple[Sequence[Job], int]] = {}
 
     def publish(self, version: int, weights: Weights) -> None:
-        """As `Generator.publish`: the agent's model has them."""
+        """Set the version of the weights, which the agent's model has already."""
         self._version = version
 
     def request(self, number: int, jobs: Sequence[Job], seed: int) -> None:
-        """As `Generator.request`."""
+        """Store the request; the agent acts in `collect`."""
         self._asked[number] = jobs, seed
 
     def collect(self, number: int) -> Batch:
-        """As `Generator.collect`. An episode of a result is one step, whose privileged action is what was done there.
+        """Return a batch whose episodes are one step each, with the recorded action as privileged action.
 
-        It ended `stopped`: what the student would have come to there is not known.
+        The outcome is `stopped`, because the result of the student's action is unknown.
         """
         jobs, seed = self._asked[number]
         start = time.monotonic()
@@ -65,15 +65,15 @@ class StoredGenerator:
             results += self.taken(jobs[first : first + size], [derived(seed, first + row) for row in range(size)])
         seconds, tally = time.monotonic() - start, Tally(asked=len(jobs), finished=len(jobs))
         self._tally += tally
-        del self._asked[number]  # what raised before can be collected again
+        del self._asked[number]  # deleted last, so that a failed batch can be collected again
         return Batch(results, tally, seconds, waited=seconds)
 
     def taken(self, jobs: Sequence[Job], seeds: Sequence[int] | None = None) -> list[Result]:
-        """Ask the agent about states in one call.
+        """Let the agent act at states in one call.
 
         Args:
             jobs: the states.
-            seeds: for each, what the reply is drawn from.
+            seeds: seed of each sampled reply.
         """
         states = [self._states[job.place] for job in jobs if isinstance(job, StateJob)]
         seen = [state.bring(self._agent, slot) for slot, state in enumerate(states)]
@@ -89,10 +89,10 @@ class StoredGenerator:
         ]  # fmt: skip
 
     def forget(self, number: int) -> None:
-        """As `Generator.forget`."""
+        """Drop a requested batch."""
         del self._asked[number]
 
     @property
     def books(self) -> Books:
-        """As `Generator.books`."""
+        """Tally of the collected batches."""
         return Books(self._tally)

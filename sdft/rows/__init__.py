@@ -1,1 +1,1 @@
-"""From episodes to training rows."""
+"""Training rows from episodes."""

@@ -1,7 +1,7 @@
-"""What a recording chose of several: options, links, radio buttons, rows. And what of each its goal speaks of.
+"""Choices in a recording (options, links, radio buttons, table rows), and the words by which the goal decides them.
 
-Nothing but the goal may tell the right one, so what might have been chosen instead has to be known whole: all of them
-change their places and their words together (`renaming.py`, `layout.py`).
+In a variation only the goal may identify the right member, so all alternatives have to be known: they exchange their
+positions and words together (`renaming.py`, `layout.py`).
 """
 
 from __future__ import annotations
@@ -18,37 +18,34 @@ from selfsurf.sdft.rows.tree import Tree
 from selfsurf.sdft.teacher.recording import Recording, Shown
 
 MOST = 60
-"""More members than that are no choice that a goal's words decide."""
+"""Maximum number of members of a choice; a larger set is not decided by the goal's words."""
 
 _OPTIONS = ("radio", "checkbox", "option", "switch", "tab", "menuitemradio", "menuitemcheckbox")
-"""Roles of which all that stand together are members, whatever they are called."""
+"""Roles whose elements are members of one choice if they share a part of the page, whatever their names."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several, chosen at a step.
-
-    What is chosen is an element, or an option of one.
-    """
+    """A choice made at a step: one of several elements, or one option of an element."""
 
     step: int
     label: str
-    """What is asked: the field's name, or what the members' names have in common."""
+    """Name of the choice: the field's name, or the common words of the members' names."""
     ids: tuple[int, ...]
-    """Of the members, in their order on the page; empty for options."""
+    """Element ids of the members, in page order; empty for options."""
     names: tuple[str, ...]
-    """Of the members."""
+    """Names of the members."""
     chosen: int
-    """Its place among them."""
+    """Index of the chosen member."""
     columns: tuple[tuple[str, ...], ...]
-    """What tells the members apart, of which the goal says the chosen one's: for each of these texts that of every
-    member, in their order. Empty if the goal doesn't say which."""
+    """Columns of texts that distinguish the members. A column has one text per member, and the goal contains that of
+    the chosen member. Empty if the goal doesn't identify the member."""
     rows: tuple[tuple[str, ...], ...] = ()
-    """What stands in the part of the page that belongs to each member, where these parts are built alike."""
+    """Texts in each member's part of the page, if these parts have the same structure."""
 
     @property
     def value(self) -> str:
-        """What the goal says of the chosen one."""
+        """Text by which the goal identifies the chosen member."""
         return " ".join(column[self.chosen] for column in self.columns)
 
 
@@ -101,10 +98,10 @@ def _touched(shown: Shown) -> set[int]:
 def _kin(
     page: Tree, element: Mapping[str, Any], elements: Mapping[int, Mapping[str, Any]], touched: set[int]
 ) -> list[int]:
-    """Return the elements of one role that the smallest part of the page with several of it has, in their order.
+    """Return, in page order, the elements of one role in the smallest part of the page that has several of them.
 
-    Of links and buttons it is those called alike, if there are several: by one name, as the buttons of rows are, or by
-    names of one form, such as "Book NAME".
+    Links and buttons are limited to those with similar names, if several exist: with the same name, like the buttons of
+    table rows, or with names of one form, such as "Book NAME".
     """
     own, role = element["id"], element["role"]
     names = {
@@ -123,7 +120,7 @@ def _kin(
 
 
 def _form(name: Sequence[str], other: Sequence[str]) -> bool:
-    """Do two names of several words begin or end with the same word?"""
+    """Whether two names of several words begin or end with the same word."""
     return min(len(name), len(other)) > 1 and (name[0] == other[0] or name[-1] == other[-1])
 
 
@@ -139,11 +136,11 @@ def _by_name(names: Sequence[str], chosen: int, goal: str) -> tuple[tuple[str, .
     slots = _slots(names, chosen, goal)
     if slots and sum(bool(re.search(bounded(slots[chosen]), name)) for name in names) == 1:
         return (slots,)
-    return _by_columns([words_of(name) for name in names], chosen, goal)  # such as "Mon 08:00"
+    return _by_columns([words_of(name) for name in names], chosen, goal)  # handles names such as "Mon 08:00"
 
 
 def _slots(texts: Sequence[str], chosen: int, goal: str) -> tuple[str, ...]:
-    """Return what of each text stands where the chosen one has what the goal says; nothing if it has no such thing."""
+    """Return the part of each text that corresponds to the part of the chosen text in the goal; empty if none."""
     value = shared_words(texts[chosen], goal, [one for one in texts if one != texts[chosen]])
     if not value or len(set(texts)) == 1:
         return ()
@@ -152,9 +149,9 @@ def _slots(texts: Sequence[str], chosen: int, goal: str) -> tuple[str, ...]:
 
 
 def _within(name: str, before: str, after: str) -> str:
-    """Return a name without the words that another has before and after its value, as far as it has these.
+    """Strip from a name the words that surround the value in another name.
 
-    Any number is as good as another: of "France (+33)", beside "Germany (+49)", it is "France".
+    All numbers count as equal: "France (+33)" beside "Germany (+49)" gives "France".
     """
     words = list(WORD.finditer(name))
     said = [_kind(one[0]) for one in words]
@@ -168,12 +165,12 @@ def _kind(word: str) -> str:
 
 
 def _alike(words: Sequence[str], others: Sequence[str]) -> int:
-    """Return how many words two texts begin with alike."""
+    """Return the number of words with which both texts begin."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(words, others, strict=False)))
 
 
 def _by_columns(rows: Sequence[Sequence[str]], chosen: int, goal: str) -> tuple[tuple[str, ...], ...]:
-    """Return the columns of rows, one for each member, of which the goal says something."""
+    """Return the columns that distinguish members and that the goal decides, from one row of texts per member."""
     if not rows or len({len(row) for row in rows}) > 1:
         return ()
     columns = [_slots(column, chosen, goal) for column in zip(*rows, strict=True)]
@@ -183,5 +180,5 @@ def _by_columns(rows: Sequence[Sequence[str]], chosen: int, goal: str) -> tuple[
 
 
 def said_by(line: OutlineLine) -> str:
-    """Return what a line says: an element's name, or text."""
+    """Return the text of a line: an element's name, or plain text."""
     return line.words if line.element is None else line.element.name

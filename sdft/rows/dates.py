@@ -1,4 +1,4 @@
-"""Dates as goals and pages write them: one day is "2027-05-06", "6 May 2027", "May 6" and "06.05.2027"."""
+"""Dates in goals and on pages: the same day may be written "2027-05-06", "6 May 2027", "May 6" or "06.05.2027"."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)\b", re.IGNORECASE)
 
 
 class Day(NamedTuple):
-    """A day."""
+    """A calendar day, with or without its year."""
 
     month: int
     day: int
     year: int | None
-    """None if it isn't said."""
+    """Year of the day; None if the text has none."""
 
     def same(self, other: Day) -> bool:
-        """May both be one day?"""
+        """Whether both may be the same day."""
         return self[:2] == other[:2] and (self.year == other.year or None in (self.year, other.year))
 
 
 class Written(NamedTuple):
-    """A day as a text has it."""
+    """A day as written in a text."""
 
     day: Day
     start: int
     end: int
     parts: dict[str, tuple[int, int]]
-    """Where in the text what of it stands: `y`, `m`, `name` and `d`."""
+    """Spans in the text of the date's parts: `y`, `m`, `name` and `d`."""
 
 
 def days_in(text: str) -> Iterator[Written]:
-    """Yield the days that a text names, from left to right."""
+    """Yield the days in a text, from left to right."""
     found = [one for form in _FORMS for one in form.finditer(text)]
     for one in sorted(found, key=lambda each: each.start()):
         said = {key: one[key] for key in one.groupdict() if one[key] is not None}
@@ -58,7 +58,7 @@ def days_in(text: str) -> Iterator[Written]:
 
 
 def rewritten(text: str, written: Written, day: Day) -> str:
-    """Return how a text would have written another day: in the same form."""
+    """Write another day in the format of a date in a text."""
     result = text[written.start : written.end]
     for key, (start, end) in sorted(written.parts.items(), key=lambda one: -one[1][0]):
         was = text[start:end]

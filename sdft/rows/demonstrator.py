@@ -1,4 +1,4 @@
-"""The agent that does what it is told, and records what a student would have seen and written."""
+"""An agent that takes demonstrated actions, and records what a student would have seen and written."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from selfsurf.browser_env import Infeasible, Observation, parse_action
 
 
 class Demonstrator(LLMAgent):
-    """Takes the privileged actions, and records what the student would have seen and written."""
+    """Agent that takes the privileged actions, and records what the student would have seen and written."""
 
     def decide(
         self, observations: Sequence[Observation], slots: Sequence[int] | None = None, **options: Any
     ) -> list[Decision]:
-        """Take the `privileged` actions; an episode without one is given up. Nothing is drawn: `seeds` say nothing."""
+        """Take the `privileged` actions, and give up an episode without one. `seeds` is ignored: nothing is sampled."""
         slots, told = slots or range(len(observations)), options.get("privileged") or [None] * len(observations)
         return [self._demonstrated(obs, slot, hint) for obs, slot, hint in zip(observations, slots, told, strict=True)]
 
@@ -34,12 +34,12 @@ class Demonstrator(LLMAgent):
         return replace(self.follow(obs, action, slot), completion=written, messages=messages, visible_ids=visible_ids)
 
     def _written(self, reply: str, messages: Conversation) -> Completion:
-        """The reply as the student would write it: after its prefill, with its tokens, its turn ended."""
+        """Return the reply as the student would write it: after its prefill, as tokens, with its turn ended."""
         policy = cast(LocalPolicy, self.policy)
         prefill = token_ids(policy.tokenizer, self.prefill or "")
         return Completion(reply, policy.encode(messages) + prefill, self.written_ids(reply), [], None, "eos", prefill)
 
     def written_ids(self, reply: str) -> list[int]:
-        """Return the tokens of a reply behind the prefill, its turn ended."""
+        """Return the tokens of a reply after the prefill, with its turn ended."""
         tokenizer = cast(LocalPolicy, self.policy).tokenizer
         return [*token_ids(tokenizer, reply.removeprefix(self.prefill or "")), tokenizer.eos_token_id]

@@ -1,7 +1,7 @@
-"""A form whose fields stand in another order, and are still filled in from top to bottom.
+"""Reordering of a form's fields, which are still filled in from top to bottom.
 
-Were the fields themselves moved, and filled in as they were recorded, nobody could tell from the page which is next. So
-what they are about changes places: labels, and what was typed.
+If the fields themselves were moved and filled in as recorded, the page wouldn't show which is next. Instead, their
+contents are exchanged: labels and typed texts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from selfsurf.sdft.teacher.recording import Recording, Shown
 
 
 class Field(NamedTuple):
-    """What a field is about."""
+    """Exchangeable contents of a field."""
 
     role: str
     label: str
@@ -26,11 +26,11 @@ class Field(NamedTuple):
 
 
 def exchanged(recording: Recording, rng: np.random.Generator) -> Recording:
-    """Return a recording where fields of one role that are filled in on one page have changed places.
+    """Return a recording in which the filled fields of each role and page have exchanged their contents.
 
     Args:
-        recording: whole, from disk.
-        rng: what is drawn from.
+        recording: a complete recording from disk.
+        rng: random generator.
     """
     pages: dict[frozenset[int], dict[int, Field]] = defaultdict(dict)
     times = Counter(getattr(shown.action, "id", None) for shown in recording.steps)
@@ -53,7 +53,7 @@ def exchanged(recording: Recording, rng: np.random.Generator) -> Recording:
 
 
 def _holds_what_was_typed(recording: Recording, id: int, typed: str) -> bool:
-    """Is nothing else ever in a field, such as a number as the page writes it, or a password's bullets?"""
+    """Whether a field only ever contains the typed text, rather than a reformatted number or a password's bullets."""
     seen = (one for shown in recording.steps for one in shown.observation["elements"] if one["id"] == id)
     return all(one["value"] in ("", typed) for one in seen)
 

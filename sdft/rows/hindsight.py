@@ -1,7 +1,7 @@
-"""What an episode teaches in hindsight: where something went wrong on a page, what worked there later.
+"""Lessons of an episode in hindsight: where a step went wrong, the action that worked later on the same page.
 
-Within an episode an action worked if the page changed, whether or not the goal was reached. Where another run reached
-the same goal, what that run did counts instead.
+Within an episode an action worked if the page changed, whether or not the goal was reached. If another run reached the
+same goal, its actions count instead.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ class Try:
     """A step of an episode."""
 
     seen: Observation
-    """With the page's whole outline."""
+    """Observation with the page's complete outline."""
     action: Act
-    """A str is a reply that was no action."""
+    """Action of the step; a str is a reply without an action."""
     failed: bool
-    """Was it reported not to have worked?"""
+    """Whether the action was reported as failed."""
 
 
 @dataclass(frozen=True)
 class Hindsight:
-    """What can be told of an episode's steps once it has ended, by their indices."""
+    """Lessons of an episode after its end, by step index."""
 
     later: dict[int, Action]
-    """Where a step went wrong: what was done on the same page later, and worked."""
+    """Actions that worked later on the same page, by the index of the step that went wrong there."""
     worked: frozenset[int]
-    """Steps that worked."""
+    """Indices of the steps that worked."""
 
 
 def in_hindsight(tries: Sequence[Try]) -> Hindsight:
-    """Look at an episode's steps again. What its last one led to is not recorded: it neither worked nor failed.
+    """Return the lessons of an episode from its own later steps.
 
-    Waiting is no mistake.
+    The last step's result is not recorded, so it counts neither as working nor as failing. Waiting is no mistake.
     """
     pages = [page_of(one.seen) for one in tries]
     later: dict[int, Action] = {}
@@ -62,10 +62,9 @@ def in_hindsight(tries: Sequence[Try]) -> Hindsight:
 
 
 def beside(tries: Sequence[Try], solved: Sequence[Try]) -> Hindsight:
-    """Look at a failed run's steps beside a run that reached the same goal.
+    """Return the lessons of a failed run from a run that reached the same goal.
 
-    On pages that both saw, what the solved one did worked, what it did last if it was there several times. Of other
-    pages nothing is known.
+    On pages of both runs, the solved run's last action there is the one that works. Nothing is known about other pages.
     """
     right = {page_of(one.seen): one.action for one in solved if not one.failed and not isinstance(one.action, str)}
     told = {index: action for index, one in enumerate(tries) if (action := right.get(page_of(one.seen))) is not None}
@@ -74,5 +73,5 @@ def beside(tries: Sequence[Try], solved: Sequence[Try]) -> Hindsight:
 
 
 def page_of(seen: Observation) -> tuple[str, str, int]:
-    """Return what tells pages apart; not where the focus is."""
+    """Return a page's identity, which ignores the focus."""
     return seen["url"], _FOCUS.sub("", seen["dom"]), len(seen["tabs"])

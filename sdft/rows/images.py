@@ -1,4 +1,4 @@
-"""What a vision-language model is given besides tokens, for the student's and the teacher's prompt of a row."""
+"""Image inputs of a vision-language model, for the student's and the teacher's prompt of a row."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seen:
-    """The inputs that belong to a row's prompts: `pixel_values`, `image_grid_thw`, `token_type_ids` and the like.
+    """The non-token inputs of a row's prompts: `pixel_values`, `image_grid_thw`, `token_type_ids` and the like.
 
     Both are empty for a row without images.
     """
 
     student: dict[str, torch.Tensor] = field(default_factory=dict)
     teacher: dict[str, torch.Tensor] = field(default_factory=dict)
-    """The tensors of images are the student's own where the images are the same."""
+    """Inputs of the teacher's prompt. Image tensors are shared with the student's where they are equal."""
 
 
 def shows_images(policy: LocalPolicy, settings: TrainSettings) -> bool:
-    """Is the model one that sees, and is it shown anything?"""
+    """Whether the model takes images and the settings show it any."""
     return policy.sees_images and settings.vision != "none"
 
 
 def seen_of(policy: LocalPolicy, messages: Conversation, completion: Completion, taught: Prompt) -> Seen:
-    """Make a row's inputs again from its messages.
+    """Recreate a row's image inputs from its messages.
 
     Args:
-        policy: the student, which sees images.
-        messages: what the student was given.
-        completion: what it made of them.
+        policy: policy of the student, a vision model.
+        messages: messages in the student's prompt.
+        completion: the student's reply.
         taught: the teacher's prompt.
 
     Raises:
@@ -63,16 +63,16 @@ def seen_of(policy: LocalPolicy, messages: Conversation, completion: Completion,
 def model_inputs(
     model: Any, ids: torch.Tensor, mask: torch.Tensor, extras: Sequence[dict[str, torch.Tensor]], width: int
 ) -> dict[str, torch.Tensor]:
-    """Return what a vision-language model takes besides tokens and mask, for rows of prompts and completions.
+    """Return a vision-language model's inputs besides tokens and mask, for rows of prompts and completions.
 
-    Positions are given explicitly, as when sampling: a model that finds them itself keeps some of it for later calls.
-    Completions are text, so that their part of the inputs with one number a token is 0.
+    Positions are given explicitly, as in sampling: a model that computes them itself caches some for later calls.
+    Completions are text, so their part of the per-token inputs is 0.
 
     Args:
-        model: wrapped by PEFT or not.
+        model: the model, wrapped by PEFT or not.
         ids: (B, P + C), prompts padded on the left, completions on the right.
-        mask: 1 where a token is.
-        extras: each row's, for its prompt (`Seen.student` or `Seen.teacher`).
+        mask: (B, P + C), 1 for tokens.
+        extras: prompt inputs of each row (`Seen.student` or `Seen.teacher`).
         width: P.
     """
     import torch

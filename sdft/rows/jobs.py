@@ -1,4 +1,4 @@
-"""Which episodes a run trains on."""
+"""Episodes that a run trains on, and settings derived from recordings."""
 
 from __future__ import annotations
 
@@ -19,36 +19,37 @@ from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.recording import Recording, load_recordings
 
 _AS_DONE = {"episodes_per_step": 2, "max_rows": 4, "rehearsal": 0.1}
-"""Where most is learned from recorded steps as they were done, little is from the student's own. Rehearsed, since such
-learning forgets as SFT does."""
+"""Settings of a run with demonstrations, which learns mostly from recorded steps and little from the student's own.
+Includes rehearsal, because learning recorded actions causes as much forgetting as SFT."""
 
 _RECORDED = {
     "episodes_per_step": 1, "max_rows": 2, "rehearsal": 0.3, "rehearsal_rows": 1, "evaluate_every": 20,
 }  # fmt: skip
-"""Of runs that play nothing."""
+"""Settings of a run that learns demonstrations without playing."""
 
 LABELS: tuple[Labels, Labels] = ("fields", True)
-"""There, by whether the recordings are `labelled_alike`. Which of a goal's values goes into which field is easier said
-after the field's label. An element that the goal names is easier found by its name than by its number; where names
-change, one that the recordings don't have is easily replaced by one that they do have."""
+"""Values of `labels` in runs without playing: `"fields"`, or True if the recordings are `labelled_alike`. A model fills
+a field more reliably after writing its label, and finds an element that the goal names more reliably by name than by
+number. If labels vary, however, it tends to write a recorded name instead of a new one."""
 
 ROWS, ROWS_A_STEP = (8, 12), 0.4
-"""There, fewest and most recorded rows in an optimizer step, and how many for each recorded step."""
+"""Minimum and maximum number of recorded rows in an optimizer step, and rows per recorded step, in runs without
+playing."""
 
 STEPS, TIMES = (36, 64), (25, 10)
-"""There, fewest and most optimizer steps, and how many times each recorded step comes up, by whether the recordings are
-`labelled_alike`. If so, steps that count more (`variation.TURNS`, `CHOSEN`) come up accordingly oftener, and several
-recordings share the times of one."""
+"""Minimum and maximum number of optimizer steps in runs without playing, and repetitions of each recorded step (fewer
+if the recordings are `labelled_alike`). If they are, more important steps (`variation.TURNS`, `CHOSEN`) are repeated
+more often, and several recordings share the repetitions of one."""
 
 WRITTEN = 64
-"""There, tokens of a reply: labels take some."""
+"""Minimum token budget of a reply in runs without playing, since labels take tokens."""
 
 BESIDE_TEXT = 24
-"""Tokens of a reply beside its text, of which a token has a character or more."""
+"""Number of reply tokens allowed in addition to one per character of the typed text."""
 
 
 def training_jobs(settings: TrainSettings) -> list[Job]:
-    """Return the episodes of a run in order: every batch goes through the tasks, or the demonstrations, in turn."""
+    """Return the episodes of a run in order: every batch cycles through the tasks or the demonstrations."""
     count = settings.steps * settings.episodes_per_step
     tasks = settings.tasks
     if settings.offline:
@@ -60,19 +61,19 @@ def training_jobs(settings: TrainSettings) -> list[Job]:
 
 
 def state_jobs(settings: TrainSettings, states: Sequence[State]) -> list[StateJob]:
-    """Return the jobs of an offline run in order, evenly over the tasks of these states."""
+    """Return the jobs of an offline run in order, evenly over the tasks of the states."""
     places = {id(state): place for place, state in enumerate(states)}
     drawn = turns(states, settings.steps * settings.episodes_per_step, settings.seed)
     return [StateJob(state.episode.env_id, state.episode.seed, places[id(state)]) for state in drawn]
 
 
 def site_of(job: Job) -> str:
-    """Return where an open-ended episode begins; empty for a task, whose site its environment brings along."""
+    """Return the start page of an open-ended episode; empty for a task, whose environment provides the site."""
     return task_of(job.env_id).start_url or "a blank page" if is_open(job.env_id) else ""
 
 
 def check_live(settings: TrainSettings, jobs: Sequence[Job]) -> None:
-    """Refuse to act on a site only because a recording names it: it may be real, or this machine's own.
+    """Refuse to play on a site only because a recording names it: the site may be real, or a service on this machine.
 
     Raises:
         ValueError: episodes would be played there.
@@ -87,16 +88,17 @@ def check_live(settings: TrainSettings, jobs: Sequence[Job]) -> None:
 
 
 def offline_states(settings: TrainSettings, *, images: bool = False) -> tuple[list[State], list[State]]:
-    """Return the recorded states that a run learns from, and those that are held out for its evaluations.
+    """Return the recorded states that a run learns from, and the states held out for its evaluations.
 
-    What is done on a page that is learned, too, is not held out: runs of one task and seed begin alike.
+    A held-out state is dropped if the same action on the same page is also learned, because runs of one task and seed
+    begin alike.
 
     Args:
-        settings: of the run.
-        images: with screenshots, for a student that sees.
+        settings: settings of the run.
+        images: whether to load screenshots, for a vision model.
 
     Raises:
-        EpisodeError: there are none.
+        EpisodeError: there are no states to learn from.
     """
     kinds = settings.actions
     stored = load_stored(settings.episodes, images=images, hindsight=settings.looks_back)
@@ -117,11 +119,11 @@ def trained_tasks(settings: TrainSettings) -> list[str]:
 
 
 def learned_offline(episodes: Sequence[str | Path], *, hindsight: bool = False) -> dict[str, Any]:
-    """Return the settings of a run that learns from recorded episodes offline, with their kinds of actions and length.
+    """Return the settings of an offline run on recorded episodes, with their kinds of actions and length.
 
     Args:
-        episodes: their folders.
-        hindsight: will the run learn in hindsight, too?
+        episodes: folders of the episodes.
+        hindsight: whether the run also learns in hindsight.
 
     Raises:
         EpisodeError: there is nothing to learn from in these folders.
@@ -133,11 +135,11 @@ def learned_offline(episodes: Sequence[str | Path], *, hindsight: bool = False) 
 
 
 def as_recorded(demonstrations: Sequence[str | Path], *, hindsight: bool = False) -> dict[str, Any]:
-    """Return the settings of a run that learns what demonstrations show as they were done, without playing them.
+    """Return the settings of a run that learns demonstrations as they were recorded, without playing.
 
     Args:
-        demonstrations: their folders.
-        hindsight: with failed runs among them, as `learned_offline`.
+        demonstrations: folders of the demonstrations.
+        hindsight: whether to learn from failed runs among them, as in `learned_offline`.
 
     Raises:
         EpisodeError: there is nothing to learn from in these folders.
@@ -158,7 +160,7 @@ def as_recorded(demonstrations: Sequence[str | Path], *, hindsight: bool = False
 
 
 def texts_of(recordings: Sequence[Recording]) -> Texts:
-    """Return where a student should have its texts from: the goal, if all that was typed stands there."""
+    """Return the value of `texts` for recordings: "goal" if the goals quote all typed texts, else "free"."""
     typed = [
         (shown.action.text, recording.goal)
         for recording in recordings
@@ -173,12 +175,12 @@ def _between(bounds: tuple[int, int], wanted: float) -> int:
 
 
 def learned_from(demonstrations: Sequence[str | Path]) -> dict[str, Any]:
-    """Return the settings of a run that learns from recorded episodes: their kinds of actions and their length too.
+    """Return the settings of a run that learns from recorded episodes, with their kinds of actions and length.
 
-    Most of it is learned from the recorded steps, and few of the student's own are played.
+    Most of it is learned from the recorded steps; few episodes of the student's own are played.
 
     Raises:
-        EpisodeError: there are none in one of these folders.
+        EpisodeError: one of the folders contains no usable episode.
     """
     recordings = load_recordings(demonstrations)
     done = [shown.action for recording in recordings for shown in recording.steps if shown.sayable]

@@ -1,8 +1,8 @@
-"""What else the elements of a flow might be called, so that a label is not learned letter by letter.
+"""Other labels for the elements of a flow, so that labels aren't memorized letter by letter.
 
-Another page says "Your email" or "Email address" for "Email", or "Secret word" for "Password". The words that may be
-added are as many as there are languages, so they are drawn: what remains of the label has to be enough, and where
-nothing remains, what is left over is.
+Another page may say "Your email" or "Email address" instead of "Email", or "Secret word" instead of "Password". Every
+language adds words of its own, so added words are random: the rest of the label has to suffice, and an element with an
+entirely new label has to be identified by elimination.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 LONGER, SHORTER, OTHER = 0.3, 0.2, 0.5
-"""How often a label has one more word, and one fewer if it has several; and how often one label of the flow is
-another wholly."""
+"""Probabilities that a label gets one more word, that it loses one of several, and that one label of the flow is
+replaced entirely."""
 
 Label = tuple[str, str]
-"""Role and name."""
+"""Role and name of an element."""
 
 
 def other_labels(
@@ -26,10 +26,10 @@ def other_labels(
     """Return other names for elements, by role and name.
 
     Args:
-        touched: elements that the recorded actions are about.
-        kept: names that stay: the goal speaks of them.
-        word: gives a word that means nothing.
-        rng: what is drawn from.
+        touched: elements of the recorded actions.
+        kept: names that stay because the goal mentions them.
+        word: function that returns a meaningless word.
+        rng: random generator.
     """
     known = dict.fromkeys((one["role"], one["name"]) for one in touched if one["name"] and one["name"] not in kept)
     labels = {label: _other(label[1], word, rng) for label in known}

@@ -1,4 +1,4 @@
-"""An outline in another order, and without some of what a flow does not touch: where things stand is chance as well."""
+"""Random rearrangement of an outline, without some of the lines that a flow doesn't use."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
 from selfsurf.sdft.rows.tree import Tree
 
 MOST_LEFT_OUT = 0.5
-"""Of the lines that nothing recorded is about, the largest share that is left out."""
+"""Maximum share of omitted lines among those that no recorded action uses."""
 
 OTHER_ORDER = 0.5
-"""How often things stand in another order."""
+"""Probability that the lines are reordered."""
 
 _PART_OF_OTHERS = ("option",)
-"""Lines that belong to the element above them."""
+"""Roles of lines that belong to the element above them."""
 
 
 class Layout:
-    """One arrangement, the same for all pages of a variation.
+    """A random arrangement, the same for all pages of a variation.
 
     Args:
-        rng: what it is drawn from.
-        touched: ids of the elements that recorded actions are about: they stay.
-        in_order: ids of those that may have been chosen by their place: what is beside them stays where it is, and so
-            does all text around them, which may tell them apart.
-        said: texts that actions have in common with goal or pages: lines that have them stay.
-        groups: ids of the members of each choice: they stay, and with all that is theirs they stand in any order.
+        rng: random generator.
+        touched: ids of the recorded actions' elements, which are never omitted.
+        in_order: ids of elements that may have been chosen by position. Lines beside them keep their order, and the
+            text around them stays because it may distinguish them.
+        said: texts that actions share with goal or pages; lines with such a text are never omitted.
+        groups: ids of each choice's members, which are never omitted; with their parts of the page they are shuffled.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class Layout:
         ]  # fmt: skip
 
     def _choices(self, blocks: Sequence[Sequence[OutlineLine]]) -> list[int]:
-        """Which blocks are options."""
+        """Return the indices of the blocks that are options."""
         return [at for at, block in enumerate(blocks) if block[0].text.startswith(_PART_OF_OTHERS)]
 
     def _is_used(self, block: Sequence[OutlineLine]) -> bool:
-        """Is one of the recorded actions about it? What is used stays in its order: a form is filled in downwards."""
+        """Whether a recorded action uses the block. Used blocks keep their order: forms are filled in downwards."""
         return any(line.id in self._touched for line in block)
 
     def _left_out(self, block: Sequence[OutlineLine], by_place: bool) -> bool:
@@ -107,12 +107,12 @@ class Layout:
         return self._drawn(_name(block)) < self._share
 
     def _drawn(self, name: str) -> float:
-        """A number from 0 to 1, the same for the same name."""
+        """Return a pseudorandom number from 0 to 1, always the same for a name."""
         return float(np.random.default_rng([self._seed, *name.encode()]).random())
 
 
 def _exchanged(lines: list[OutlineLine], ids: Sequence[int]) -> tuple[list[OutlineLine], set[OutlineLine]]:
-    """Return lines where what belongs to each of these elements stands in the order of the ids, and which these are."""
+    """Put the elements' parts of the page into the order of the ids; return all lines and the moved ones."""
     tree = Tree(lines)
     there = [id for id in ids if id in tree.places]
     if len(there) < 2:
@@ -132,7 +132,7 @@ def _exchanged(lines: list[OutlineLine], ids: Sequence[int]) -> tuple[list[Outli
 
 
 def _name(block: Sequence[OutlineLine]) -> str:
-    """What a line and those below it are known by: the first element's or option's role and name, or the text."""
+    """Return the name of a block: the first element's or option's role and name, or the text."""
     named = (line.element or (line.text.startswith(_PART_OF_OTHERS) and line._replace(id=0).element) for line in block)
     found = next((one for one in named if one), None)
     return block[0].text if found is None else f"{found.role} {found.name}"

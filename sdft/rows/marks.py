@@ -1,6 +1,6 @@
-"""Which member of a choice the page begins with, such as the option that a select shows: any of them, drawn anew.
+"""The initially marked member of each choice, such as the option that a select shows, redrawn at random.
 
-As recorded it would be one of those that are not to be chosen, every time.
+As recorded, it would always be a member that is not to be chosen.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _MARKS = ("checked", "selected")
 
 
 def marked_anywhere(recording: Recording, choices: Sequence[Choice], rng: np.random.Generator) -> Recording:
-    """Return a recording in which each choice begins with any of its members, if it begins with one.
+    """Return a recording in which each choice with an initially marked member marks a random one.
 
     Args:
-        recording: its observations are whole.
-        choices: its own.
-        rng: what is drawn from.
+        recording: a recording with complete observations.
+        choices: choices of the recording.
+        rng: random generator.
     """
     steps = [*recording.steps]
     for choice in choices:

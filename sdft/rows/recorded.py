@@ -1,8 +1,8 @@
-"""Rows of what recordings show: at the recorded pages in variations, and at the student's own.
+"""Rows of recordings: recorded steps in variations, and the student's own steps with the recorded action.
 
-Their reply is the recorded action. A teacher that is told the action teaches the rows in which it would do the same;
-a small model often doesn't (docs/learning.md has the figures), and those rows are learned by cross-entropy. The
-student's own episodes don't suffice: the later pages of a flow are reached by those who can do the earlier ones.
+The reply of a row is the recorded action. The teacher, given the action, teaches the rows in which it would take that
+action; a small model often doesn't (docs/learning.md has the figures), and those rows are learned by cross-entropy. The
+student's own episodes don't suffice: only a student that masters the earlier pages of a flow reaches the later ones.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.teacher.recording import Recording
 
 INVENTED = 0.7
-"""How often words that mean nothing are among those that goal and actions share."""
+"""Probability that replacements for words shared by goal and actions may be meaningless."""
 
 RELABELLED = INVENTED, 0.2
-"""How often elements are called otherwise, by whether the recordings are `labelled_alike`. An invented label may tell
-nothing of what belongs there, so that it can't be learned."""
+"""Probabilities that elements are relabelled, for recordings that are not, and that are, `labelled_alike`. A field with
+an invented label can be unlearnable, because the label may not indicate the content."""
 
 _ORDER, _VARIATION = 1, 2
-"""Tell what is drawn from a run's seed."""
+"""Salts that separate the random streams drawn from a run's seed."""
 
 
 class Recorded:
-    """The steps of recordings as rows, in turn.
+    """Recorded steps as training rows, in turn.
 
     Args:
-        recordings: whole, from disk.
-        policy: whose tokens they are written in.
-        settings: of the run.
+        recordings: complete recordings from disk.
+        policy: policy whose tokenizer writes the rows.
+        settings: settings of the run.
     """
 
     def __init__(self, recordings: Sequence[Recording], policy: LocalPolicy, settings: TrainSettings) -> None:
@@ -57,18 +57,18 @@ class Recorded:
         self._lessons = Lessons((oracle,))
 
     def rows(self, number: int, count: int) -> list[Sample]:
-        """Return the rows of a batch: fewer than asked for where the student is not offered what was done.
+        """Return the rows of a batch, fewer than `count` if the student isn't offered a recorded action.
 
         Args:
-            number: of the batch, from 0; the same batch has the same rows.
-            count: how many.
+            number: number of the batch, from 0; the same batch has the same rows.
+            count: number of rows.
         """
         places = range(number * count, (number + 1) * count) if self._steps else ()
         results = [self._varied(place) for place in places]
         return samples_of(results, self._policy, self._lessons, teacher_sees=self._settings.teacher_sees)
 
     def instead(self, rows: Sequence[Sample]) -> list[Sample]:
-        """Return rows of the student's own steps with the action that it should have taken, where one is known."""
+        """Return rows of the student's own steps with the right action as completion, where it is known."""
         return [
             replace(row, completion_ids=self.written_ids(row.told), logprobs=[]) for row in rows if row.told is not None
         ]
@@ -78,7 +78,7 @@ class Recorded:
         return self._agent.written_ids(told)
 
     def _varied(self, place: int) -> Result:
-        """An episode with one recorded step, as the student would have taken it."""
+        """Return an episode of one recorded step, as the student would have taken it."""
         turn, index = divmod(place, len(self._steps))
         order = np.random.default_rng([self._settings.seed, _ORDER, turn]).permutation(len(self._steps))
         recording, step = self._steps[order[index]]
@@ -93,7 +93,7 @@ class Recorded:
 
 
 def bring(agent: LLMAgent, recording: Recording, index: int, slot: int = 0) -> Observation:
-    """Let an agent have done a recording's steps before this one; return what it sees then."""
+    """Replay a recording's steps before `index` into the agent's memory; return the step's observation."""
     agent.reset(slot=slot)
     for shown in recording.steps[:index]:
         agent.follow(cast(Observation, shown.observation), shown.action, slot)

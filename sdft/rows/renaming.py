@@ -1,7 +1,7 @@
-"""Other words for what goal, pages and actions of a recording share, put in all their places at once.
+"""Replacement of the words that goal, pages and actions of a recording share, everywhere at once.
 
-All members of a choice get their words from one draw and in a drawn order, so that length, novelty and what was
-recorded tell nothing about which of them the goal means.
+All members of a choice get their words from one draw and in a random order, so that length, novelty and recorded words
+don't reveal which member the goal means.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from selfsurf.sdft.rows.choices import Choice
 from selfsurf.sdft.rows.dates import Day, days_in, rewritten
 
 AS_RECORDED, ALL_NEW = 0.3, 0.4
-"""How often the members of choices keep the recorded words, in another order, and how often all have new ones; else
-each has a new one or not."""
+"""Probabilities that a choice's members keep the recorded words, in another order, and that all get new ones; otherwise
+each gets a new one with probability 0.5."""
 
 REAL_WORDS = 0.5
-"""How often another word is one of the pages' own, and not one that means nothing."""
+"""Probability that a replacement is a word of the recorded pages rather than a meaningless one."""
 
 _WORD = re.compile(r"[^\W\d_]{2,}|\d+")
 _CONSONANTS, _VOWELS = "bcdfghklmnprstvwz", "aeiou"
@@ -31,13 +31,13 @@ Text = Callable[[str], str]
 
 
 class Words:
-    """Draws words that nothing else is called.
+    """Random words that aren't in use.
 
     Args:
-        rng: what they are drawn from.
-        real: words that may be taken, such as the page's own.
+        rng: random generator.
+        real: real words that may be drawn, such as the page's own.
         taken: texts whose words are not drawn.
-        share: of real words, where there are any left.
+        share: share of real words, as long as any are left.
     """
 
     def __init__(self, rng: np.random.Generator, real: Sequence[str], taken: Iterable[str], share: float) -> None:
@@ -48,11 +48,11 @@ class Words:
         self._known: dict[str, str] = {}
 
     def other(self, text: str) -> str:
-        """Return another text of as many words; the same word, in any case, becomes the same other one in all texts."""
+        """Return another text with as many words. Equal words, in any case, get the same replacement in all texts."""
         return _WORD.sub(self._word, text)
 
     def word(self, length: int) -> str:
-        """Return a word that can be spoken and means nothing."""
+        """Return a pronounceable, meaningless word."""
         parts = self._rng.integers(len(_CONSONANTS) * len(_VOWELS), size=max(2, (length + 1) // 2))
         spoken = (_CONSONANTS[part // len(_VOWELS)] + _VOWELS[part % len(_VOWELS)] for part in parts)
         return "".join(spoken)[: max(length, 4)]
@@ -85,13 +85,13 @@ class Words:
 def renamed(
     choices: Sequence[Choice], words: Words, rng: np.random.Generator, as_recorded: float = AS_RECORDED
 ) -> dict[str, str]:
-    """Return other texts for what tells the members of choices apart, and for their whole names.
+    """Return replacements for the texts that distinguish choices' members, and for the members' full names.
 
     Args:
-        choices: those that the goal decides.
-        words: draws new ones.
-        rng: what is drawn from.
-        as_recorded: how often the members keep the recorded words.
+        choices: choices that the goal decides.
+        words: source of new words.
+        rng: random generator.
+        as_recorded: probability that the members keep the recorded words.
     """
     found: dict[str, str] = {}
     for values in _united([column for one in choices for column in one.columns]):
@@ -106,7 +106,7 @@ def renamed(
 
 
 def _united(columns: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Unite columns that share a text: it has to become the same other one in all of them."""
+    """Merge columns that share a text, which needs the same replacement in all of them."""
     found: list[dict[str, None]] = []
     for column in columns:
         values = dict.fromkeys(column)
@@ -118,7 +118,7 @@ def _united(columns: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def _forms(choice: Choice, new: Mapping[str, str], rng: np.random.Generator) -> dict[str, str]:
-    """Return the members' whole names with what is around their values drawn anew, too, where that differs."""
+    """Return replacements for the members' full names in which the text around the values is shuffled."""
     for values in choice.columns if len(choice.columns) == 1 else ():
         if not all(value in name for value, name in zip(values, choice.names, strict=True)):
             continue
@@ -131,12 +131,12 @@ def _forms(choice: Choice, new: Mapping[str, str], rng: np.random.Generator) -> 
 
 
 def replacing(texts: Mapping[str, str], loose: Collection[str] = (), days: Mapping[Day, Day] | None = None) -> Text:
-    """Return a function that puts other texts in the places of these, all at once.
+    """Return a function that replaces texts, all at once.
 
     Args:
-        texts: for each text the other.
-        loose: those that are also meant in another case and in the plural.
-        days: for each day the other, in whatever form it is written.
+        texts: replacement of each text.
+        loose: texts that are also replaced in other case and in the plural.
+        days: replacement of each day, in any date format.
     """
     days = days or {}
     known = {text.lower(): other for text, other in texts.items() if text in loose}
@@ -166,7 +166,7 @@ def replacing(texts: Mapping[str, str], loose: Collection[str] = (), days: Mappi
 
 
 def said_otherwise(value: str, new: str, goal: str) -> dict[str, str]:
-    """Return how a goal says a value if that isn't word for word, and what it says for the new one: "two" for "2"."""
+    """Return the goal's paraphrase of a value and that of the new value, such as "two" for "2"; empty if verbatim."""
     said = said_as(value, goal)
     if not said or re.search(_in_any_form(value), goal):
         return {}

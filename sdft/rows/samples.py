@@ -1,4 +1,4 @@
-"""From episodes to training rows: one row a step, with exactly the tokens that the student saw and sampled."""
+"""Training rows from episodes: one row per step, with exactly the tokens that the student saw and sampled."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ OfTask = TypeVar("OfTask", bound=_OfTask)
 
 @dataclass(frozen=True)
 class Sample:
-    """One step of an on-policy episode."""
+    """One step of an on-policy episode as a training row."""
 
     env_id: str
     prompt_ids: list[int]
-    """What the student was given, prefill included."""
+    """Tokens of the student's prompt, including the prefill."""
     teacher_prompt_ids: list[int]
-    """The same with what the teacher is told at its end, prefill included; never cut."""
+    """Tokens of the student's prompt with the teacher's context at its end, including the prefill; never truncated."""
     completion_ids: list[int]
-    """What the student sampled, verbatim."""
+    """Tokens that the student sampled, verbatim."""
     logprobs: list[float]
-    """Its log-probabilities under the distribution that it was sampled from."""
+    """Log-probabilities of the sampled tokens under the distribution that they were sampled from."""
     prefill_ids: list[int]
     grammar: str | None
     right: bool | None
-    """Did the student do what the teacher was told? None where it was told no action."""
+    """Whether the student took the action in the teacher's context; None if the context names no action."""
     seen: Seen = field(default_factory=Seen)
-    """What a vision-language model is given besides the tokens."""
+    """Image inputs of a vision-language model."""
     version: int = 0
-    """Of the weights that sampled it: the number of optimizer steps before."""
+    """Version of the weights that sampled the row: the number of optimizer steps before."""
     told: str | None = None
-    """The action that the teacher was told, as the student would write it; None where it was told none."""
+    """Action in the teacher's context, as the student would write it; None if the context names no action."""
 
 
 def samples_of(
@@ -66,18 +66,18 @@ def samples_of(
     teacher_sees: Sight = "all",
     success_gate: bool = False,
 ) -> list[Sample]:
-    """Return the rows to learn from: every step of a learnable episode about which there is something to tell.
+    """Return the rows to learn from: every step of a learnable episode for which the teacher has context.
 
     Args:
-        results: the episodes of a batch.
-        policy: whose tokenizer writes the teacher's prompts.
-        lessons: what the teacher is told; by default the oracle's actions.
+        results: episodes of a batch.
+        policy: policy whose tokenizer writes the teacher's prompts.
+        lessons: contexts of the teacher; by default the oracle's actions.
         batch: number of the batch, from 0.
         teacher_sees: as in `TrainSettings`.
-        success_gate: as there.
+        success_gate: as in `TrainSettings`.
 
     Raises:
-        ValueError: a reply holds several actions.
+        ValueError: a reply contains several actions.
     """
     lessons = lessons or Lessons((Oracle(),))
     usable = [result for result in results if learnable(result)]
@@ -116,21 +116,21 @@ def samples_of(
 
 
 def rows_of(results: Sequence[Result], policy: LocalPolicy) -> list[list[Sample]]:
-    """Return the rows of each episode, a step each, for a trainer without a teacher: TRL's or one of your own.
+    """Return the rows of each episode, one per step, for a trainer without a teacher, such as TRL's or a custom one.
 
-    An episode that the infrastructure failed has none, and neither has a step that the oracle took.
+    Episodes that the infrastructure failed and steps that the oracle took give no rows.
     """
     untold = Lessons((Untold(),))
     return [samples_of([result], policy, untold) for result in results]
 
 
 def learnable(result: Result) -> bool:
-    """Has it steps, and are they the student's own doing?"""
+    """Whether an episode has steps and its outcome is the student's own doing."""
     return bool(result.steps) and own_doing(result)
 
 
 def own_doing(result: Result) -> bool:
-    """Is the student to blame for how it ended? Also for an open-ended one that it finished, which has no verdict."""
+    """Whether the student caused the outcome; true also for a finished open-ended episode, which has no verdict."""
     return result.trainable or result.outcome == Outcome.STOPPED
 
 
@@ -148,7 +148,7 @@ def choose(samples: Sequence[OfTask], most: int, rng: np.random.Generator) -> li
 
 
 def idle(pad_id: int) -> Sample:
-    """Return a row without a loss, to go through the motions with where there is nothing to learn from."""
+    """Return a row without a loss, for a process that has to take part in a step without rows."""
     return Sample("", [pad_id], [pad_id], [pad_id], [0.0], [], None, right=None)
 
 
@@ -184,18 +184,18 @@ def collate(samples: Sequence[Sample], pad_id: int) -> dict[str, torch.Tensor]:
 
 
 def allowed_tokens(samples: Sequence[Sample], policy: TransformersPolicy) -> torch.Tensor:
-    """As `allowed_masks`, for a torch model."""
+    """Return the tokens (B, C, V) allowed at each position (`allowed_masks`), for a torch model."""
     import torch
 
     return torch.from_numpy(allowed_masks(samples, policy, policy.model.get_output_embeddings().weight.shape[0]))
 
 
 def allowed_masks(samples: Sequence[Sample], policy: LocalPolicy, vocabulary: int) -> NDArray[np.bool_]:
-    """Return (B, C, V), the tokens that could be sampled at each position; all of them where there was no grammar.
+    """Return the tokens (B, C, V) that the grammar allowed at each position; all tokens without a grammar.
 
     Args:
-        samples: B rows, of at most C tokens each.
-        policy: whose tokens they are.
+        samples: B rows of at most C tokens each.
+        policy: policy with the tokenizer of the rows.
         vocabulary: V, the width of the model's logits.
     """
     width = max(len(sample.completion_ids) for sample in samples)

@@ -1,7 +1,7 @@
-"""Recorded episodes as training needs them: states to prompt a student at, without a browser and without the site.
+"""Recorded episodes for training: states at which a student is prompted without a browser or the site.
 
-An episode may come from anybody (`browser_env.record.checked`): nothing that it names is loaded or opened, its task's
-name included. What can't be read whole is left out and named.
+An episode may come from anyone (`browser_env.record.checked`), so nothing that it names is loaded or opened, not even
+its task. Unreadable episodes are left out and reported.
 """
 
 from __future__ import annotations
@@ -33,76 +33,79 @@ from selfsurf.sdft.rows.hindsight import Hindsight, Try, beside, in_hindsight, p
 from selfsurf.sdft.teacher.recording import Recording, Shown
 
 FEWEST = 5
-"""Different episodes from which on one in so many is held out, and a gain can be claimed. Of fewer all are needed."""
+"""Minimum number of different episodes of which some are held out, one in five, to measure a gain. Fewer are all
+trained on."""
 
 _ID = re.compile(r"[\w.-]+/[\w.-]+-v\d+")
 
 
 @dataclass(frozen=True)
 class StoredStep:
-    """One step as it was recorded."""
+    """A recorded step."""
 
     observation: Observation
-    """With the page's whole outline."""
+    """Observation with the page's complete outline."""
     actions: tuple[Act, ...]
-    """A str is a reply that was no action; a `finish` that was rejected stands for what was done instead."""
+    """Actions of the step. A str is a reply without an action; a rejected claim of success is a `finish`."""
     reward: float
     error: str
-    """Why the action did not work; empty when it did."""
+    """Reason why the action failed; empty if it succeeded."""
     completion: Completion | None
-    """What a model wrote, without its tokens; None: no model was asked."""
+    """Reply of a model, without its tokens; None if no model was asked."""
     messages: tuple[Message, ...]
-    """What it was shown."""
+    """Messages of the model's prompt."""
     unread: str
-    """Why its reply could not be read."""
+    """Reason why the model's reply was unreadable; empty if it was readable."""
     guarded: str
-    """What the guards said."""
+    """Advice of the guards."""
     rejected: str = ""
-    """What a verifier missed where it rejected that all was done: then nothing was done in this step."""
+    """Reason why a verifier rejected the claim of success; empty without a rejection. Nothing was done in a rejected
+    step."""
     reached: bool = False
-    """The goal was reached after it, though the episode went on (`browser_env.task.Task.ends`)."""
+    """Whether the goal was reached after the step, although the episode continued (`browser_env.task.Task.ends`)."""
     told: str = ""
-    """What a graph told the model beside goal and page."""
+    """Text that a graph added to the model's prompt besides goal and page."""
     instead: bool = False
-    """A graph did something else than the model chose, such as asking whether it may."""
+    """Whether a graph replaced the model's action, for example by a request for permission."""
 
     @cached_property
     def shown(self) -> Action | None:
-        """The action that was done at this page; None where it did not work, or was none that a reply can say."""
+        """Action done on this page; None if it failed or a reply can't express it."""
         return self.done if self.done is not None and as_written(self.done, self.observation) is not None else None
 
     @property
     def done(self) -> Action | None:
-        """The same, whether or not a reply can say it."""
+        """Action done on this page, even if a reply can't express it; None if it failed."""
         first = self.actions[0]
         return None if self.error or self.rejected or self.instead or isinstance(first, str) else first
 
 
 @dataclass(frozen=True, eq=False)
 class StoredEpisode:
-    """A whole episode."""
+    """A complete recorded episode."""
 
     folder: Path
     env_id: str
-    """What its task is called here. A task from a file is not looked for."""
+    """Local id of the episode's task. A task from a file is not looked up."""
     goal: str
     seed: int
     solved: bool
-    """Did a task, a person or a judge say that the goal was reached?"""
+    """Whether the goal was reached, according to a task, a person or a judge."""
     rewarded: bool
-    """Do the rewards of its steps count? Not where the infrastructure failed."""
+    """Whether the rewards of the steps count; False if the infrastructure failed the episode."""
     steps: tuple[StoredStep, ...]
     judged: bool = False
-    """Did anybody say whether the goal was reached?"""
+    """Whether the episode has a verdict."""
     final: Observation | None = None
-    """What was seen after the last step, with the page's whole outline; None where it is not known."""
+    """Observation after the last step, with the page's complete outline; None if it is unknown."""
     hindsight: Hindsight | None = None
-    """What worked later where something went wrong; None: that is not asked."""
+    """Lessons in hindsight, where a step went wrong; None if they aren't used."""
 
     def teaches(self, index: int) -> Action | None:
-        """Return what a step shows; None where it teaches nothing: unless the episode was solved, it needs a reward.
+        """Return the action that a step teaches; None if it teaches nothing.
 
-        In hindsight, where something went wrong, it is what worked later.
+        In an unsolved episode a step needs a reward to teach. In hindsight, a step that went wrong teaches the action
+        that worked later.
         """
         step = self.steps[index]
         if self.hindsight is not None and index in self.hindsight.later:
@@ -111,7 +114,7 @@ class StoredEpisode:
 
     @property
     def recording(self) -> Recording:
-        """What it shows, step by step; of a solved one what was done, also what no reply can say, but no mistakes."""
+        """Recording of the steps that teach; if solved, without mistakes and with actions that no reply can express."""
         mistakes = self.hindsight.later if self.solved and self.hindsight else ()
         shown = (
             (step.observation, self.teaches(index) or (step.done if self.solved else None))
@@ -123,7 +126,7 @@ class StoredEpisode:
 
     @property
     def what(self) -> str:
-        """What was seen and done, as a hash: the same for a copy."""
+        """Hash of the observed pages and the actions, which is equal for copies."""
         digest = hashlib.sha256()
         for step in self.steps:
             done = [one if isinstance(one, str) else one.to_dict() for one in step.actions]
@@ -133,25 +136,25 @@ class StoredEpisode:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A step of an episode, as a place to act at."""
+    """A step of an episode as a state to act at."""
 
     episode: StoredEpisode
     index: int
 
     @property
     def shown(self) -> Action:
-        """What was done there."""
+        """Action that the state teaches."""
         action = self.episode.teaches(self.index)
         assert action is not None
         return action
 
     @property
     def place(self) -> tuple[object, ...]:
-        """The page and what was done there: equal where the same was."""
+        """Identity of the page and its action, equal for states that teach the same."""
         return page_of(self.episode.steps[self.index].observation), self.shown.to_json()
 
     def bring(self, agent: LLMAgent, slot: int = 0) -> Observation:
-        """Let an agent have done the episode's steps before this one; return what it sees then."""
+        """Replay the episode's steps before the state into the agent's memory; return the state's observation."""
         agent.reset(slot=slot)
         for step in self.episode.steps[: self.index]:
             agent.recall(
@@ -168,11 +171,11 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class Kept(State):
-    """A state at which the agent has to go on doing what it did."""
+    """A state at which the agent should repeat its recorded action."""
 
     @property
     def shown(self) -> Action:
-        """What was done there."""
+        """Action that was done at the state."""
         action = self.episode.steps[self.index].shown
         assert action is not None
         return action
@@ -180,19 +183,19 @@ class Kept(State):
 
 @dataclass(frozen=True)
 class Stored:
-    """What was found in folders."""
+    """Contents of folders with recorded episodes."""
 
     episodes: list[StoredEpisode]
-    """Those that are whole, in the order of their paths."""
+    """Complete episodes, in the order of their paths."""
     left_out: dict[Path, str]
-    """The others, and why."""
+    """Reasons why episodes were left out, by folder."""
 
     def teaching(self, kinds: Iterable[str] | None = None) -> list[StoredEpisode]:
-        """Those with a step that teaches an action of these kinds (None: of any)."""
+        """Return the episodes with a step that teaches an action of these kinds (None for all kinds)."""
         return [one for one in self.episodes if states_of([one], kinds)]
 
     def text(self) -> str:
-        """Say what there is, and what was left out."""
+        """Describe the episodes, and those that were left out."""
         solved, count = sum(one.solved for one in self.episodes), len(self.episodes)
         rest = [one for one in self.teaching() if not one.solved]
         earned = sum(any(step.reward > 0 for step in one.steps) for one in rest)
@@ -208,20 +211,20 @@ class Stored:
         said += [f"{unjudged} that nobody judged (selfsurf mark, selfsurf judge)"] * bool(unjudged)
         said += [f"left out {folder}: {why.removesuffix('.')}" for folder, why in self.left_out.items()]
         text = "; ".join(said) + "."
-        return "".join(one if one.isprintable() else "\ufffd" for one in text)  # names may hold anything
+        return "".join(one if one.isprintable() else "\ufffd" for one in text)  # names may contain any characters
 
 
 def load_stored(folders: Iterable[str | Path], *, images: bool = False, hindsight: bool = False) -> Stored:
-    """Read all episodes in these folders and those below them.
+    """Read all episodes in the folders and their subfolders.
 
     Args:
-        folders: where.
-        images: with their screenshots, for a model that sees.
-        hindsight: with what worked later where something went wrong, whether or not they were solved; where another
-            run of the same task and seed was solved, with what worked there.
+        folders: folders to search.
+        images: whether to load screenshots, for a vision model.
+        hindsight: whether to add what worked later after a step went wrong, in solved and unsolved episodes; for an
+            unsolved episode with a solved run of the same task, goal and seed, what worked in that run.
 
     Raises:
-        EpisodeError: a folder is not there, or there is nothing to learn from in all of them.
+        EpisodeError: a folder doesn't exist, or there is nothing to learn from in any of them.
     """
     episodes, left_out = [], {}
     for folder in folders:
@@ -246,17 +249,17 @@ def load_stored(folders: Iterable[str | Path], *, images: bool = False, hindsigh
 
 
 def states_of(episodes: Iterable[StoredEpisode], kinds: Iterable[str] | None = None) -> list[State]:
-    """Return the states of episodes at which an action of these kinds (None: of any) is to be learned."""
+    """Return the states of episodes that teach an action of these kinds (None for all kinds)."""
     wanted = None if kinds is None else set(kinds)
     found = [State(one, index) for one in episodes for index in range(len(one.steps)) if one.teaches(index) is not None]
     return [state for state in found if wanted is None or state.shown.name in wanted]
 
 
 def recordings_of(episodes: Iterable[StoredEpisode]) -> list[Recording]:
-    """Return what episodes show: a solved one from its beginning to its end, of another each step by itself.
+    """Return recordings of episodes: a solved episode from beginning to end, an unsolved one as single steps.
 
-    What another shows may be the same at many steps that went wrong, and is none that they can have followed. What
-    worked later where a solved one went wrong is by itself, too, unless that was done on the same page.
+    An unsolved episode may teach the same action at many steps that went wrong, so its steps don't form a sequence. In
+    a solved episode, an action that worked later is a recording of its own, too, unless it was done on the same page.
     """
     found = []
     for one in episodes:
@@ -278,10 +281,10 @@ def _told_at(step: Shown) -> tuple[tuple[str, str, int], Action]:
 
 
 def done_well(episodes: Iterable[StoredEpisode], kinds: Iterable[str]) -> list[State]:
-    """Return the states at which the agent should go on doing what it did, actions of these kinds.
+    """Return the states at which the agent should keep doing what it did, with actions of these kinds.
 
-    They are those of solved episodes, and in hindsight those at which the page changed; not where something else worked
-    later.
+    They are the states of solved episodes, and in hindsight those where the page changed, except where another action
+    worked later.
     """
     wanted = set(kinds)
     found: list[State] = []
@@ -296,9 +299,9 @@ def done_well(episodes: Iterable[StoredEpisode], kinds: Iterable[str]) -> list[S
 
 
 def divide(episodes: Sequence[StoredEpisode]) -> tuple[list[StoredEpisode], list[StoredEpisode]]:
-    """Divide episodes into those to learn from and those that are held out, evenly over the tasks.
+    """Split episodes into those to learn from and those held out, evenly over the tasks.
 
-    Copies stay together. Of fewer than `FEWEST` different ones none is held out.
+    Copies stay together. None is held out of fewer than `FEWEST` different episodes.
     """
     copies: dict[str, list[StoredEpisode]] = {}
     for one in sorted(episodes, key=lambda one: one.env_id):
@@ -309,13 +312,13 @@ def divide(episodes: Sequence[StoredEpisode]) -> tuple[list[StoredEpisode], list
 
 
 def fingerprint_of(stored: Stored) -> str:
-    """Return the SHA-256 of what there is to learn."""
+    """Return the SHA-256 of all episodes' contents."""
     told = [[one.env_id, one.goal, one.seed, one.solved, one.what] for one in stored.episodes]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def _stamp(folder: Path) -> tuple[int, ...]:
-    """What changes when an episode's files do."""
+    """Return a cache key that changes when an episode's files do."""
     files = [folder / name for name in ("episode.json", "steps.jsonl", "manifest.json")]
     kinds = [file.lstat() for file in files if file.exists()]
     return tuple(number for kind in kinds for number in (kind.st_mtime_ns, kind.st_size))
@@ -343,23 +346,23 @@ def _stored(folder: Path, images: bool, stamp: tuple[int, ...]) -> StoredEpisode
     try:
         final = final and outlines.whole(final)
     except ValueError:
-        final = None  # it says only what changed on a page that is not there
+        final = None  # its outline is a diff to a missing page
     return StoredEpisode(
         folder, label, meta["goal"], meta["seed"] or 0, checked.solved, rewarded, tuple(steps), checked.judged, final
     )
 
 
 def _label(name: str) -> str:
-    """An id of a task as it is; else a name that none is found by: it may be a file's, which loading would run."""
+    """Return a task's id unchanged; replace any other name, because loading it might execute a file."""
     if _ID.fullmatch(name):
         return name
     return "recorded " + re.sub(r"[^\w.-]+", " ", name.rpartition("/")[2]).strip()
 
 
 def _looked_at_again(one: StoredEpisode, solved: StoredEpisode | None) -> StoredEpisode:
-    """In hindsight, beside the run that solved the same task from the same seed if there is one.
+    """Add the lessons in hindsight to an episode, from a solved run of the same task and seed if one exists.
 
-    Not where the infrastructure failed: it may be why something did not work.
+    An episode that the infrastructure failed is unchanged, because the infrastructure may be why an action failed.
     """
     if not one.rewarded:
         return one
@@ -401,7 +404,7 @@ def _completion(reply: dict[str, Any]) -> Completion:
 
 
 def _action(entry: dict[str, Any], seen: Observation) -> Act:
-    """What was done, as a reply says it if one can."""
+    """Return the action in the form of a reply, if a reply can express it."""
     try:
         action = recorded_action(entry)
         return as_written(action, seen) or action
@@ -410,7 +413,7 @@ def _action(entry: dict[str, Any], seen: Observation) -> Act:
 
 
 def turns(states: Sequence[State], count: int, seed: int) -> list[State]:
-    """Return as many states as wanted, evenly over the tasks: each of a task's comes up equally often, in turn."""
+    """Return `count` states, evenly over the tasks; the states of a task come up equally often."""
     by_task: dict[str, list[State]] = {}
     for state in states:
         by_task.setdefault(state.episode.env_id, []).append(state)

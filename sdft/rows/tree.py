@@ -1,4 +1,4 @@
-"""An outline's lines as a tree, and the part of it that each of several like elements stands in."""
+"""An outline's lines as a tree, and the parts of it that belong to similar elements."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from selfsurf.browser_env.observe.outline import OutlineLine
 
 
 class Tree:
-    """Lines of an outline, each below the nearest one before it that is indented less.
+    """Lines of an outline, each a child of the nearest earlier line with less indentation.
 
     Args:
-        lines: all of them.
+        lines: all lines of the outline.
     """
 
     def __init__(self, lines: Sequence[OutlineLine]) -> None:
         self.lines = lines
         self.places = {line.id: at for at, line in enumerate(lines) if line.id is not None}
-        """Where the elements are."""
+        """Line index of each element, by element id."""
         self._above: list[int] = []
         open_: list[int] = []
         for at, line in enumerate(lines):
@@ -28,7 +28,7 @@ class Tree:
             open_.append(at)
 
     def around(self, id: int) -> Iterator[range]:
-        """Yield the parts of the page around an element, from the smallest on, the page itself last."""
+        """Yield the parts of the page around an element, from the smallest to the whole page."""
         at = self._above[self.places[id]]
         while at >= 0:
             yield self._below(at)
@@ -38,11 +38,10 @@ class Tree:
     def blocks(self, ids: Sequence[int]) -> list[range]:
         """Return the part of the page that belongs to each of several elements: their rows, cards or lines.
 
-        In a list where text stands beside each, without a row around both, a part reaches as far as it is built like
-        the others.
+        In a flat list with text beside each element, a part extends as far as its structure equals that of the others.
 
         Returns:
-            Parts that don't overlap, in the order of the ids; none if two elements are in one.
+            Parts that don't overlap, in the order of the ids; none if two elements are in one part.
         """
         part = next(part for part in self.around(ids[0]) if all(self.places[id] in part for id in ids))
         heads = [at for at in part if self._above[at] == part.start - 1 or (part.start == 0 and self._above[at] < 0)]
@@ -54,7 +53,7 @@ class Tree:
         return [range(parts[n - before].start, parts[n - before + length - 1].stop) for n in own]
 
     def _period(self, parts: Sequence[range], own: Sequence[int]) -> tuple[int, int]:
-        """Return how many of the parts before each element belong to it, and how many in all; 0 and 1 if none does."""
+        """Return the number of parts before each element that belong to it, and of all its parts; else 0 and 1."""
         gaps = {after - before for before, after in pairwise(own)}
         if len(gaps) != 1:
             return 0, 1
@@ -67,7 +66,7 @@ class Tree:
         return (before, length) if all(one == blocks[0] for one in blocks) else (0, 1)
 
     def kind(self, at: int) -> str:
-        """Return an element's role, a container's, "heading" or "text"."""
+        """Return the kind of a line: an element's role, a container's role, "heading" or "text"."""
         line = self.lines[at]
         contains = at + 1 < len(self.lines) and self._above[at + 1] == at
         return (

@@ -1,8 +1,8 @@
-"""A recording as it might have been on another day: with other ids, and about something else of the same kind.
+"""Variations of a recording: other element ids, other positions and other words.
 
-Learned from as it is, a page that was recorded once is learned by heart: the number of a field, not that it is the one
-labelled "Email". So what is chance in it is drawn anew each time: the elements' ids, where things stand, what else is
-there, and what was typed or chosen because the goal says so, in goal, page and action alike.
+A page learned exactly as recorded is memorized: the number of a field, rather than the fact that the field is labelled
+"Email". So everything accidental is redrawn each time, consistently in goal, page and action: the elements' ids, their
+positions, the other elements, and the words that were typed or chosen because the goal names them.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from selfsurf.sdft.rows.renaming import AS_RECORDED, REAL_WORDS, Text, Words, re
 from selfsurf.sdft.teacher.recording import Recording, Shown
 
 FROM_ONE = 0.5
-"""How often ids are 1, 2, 3 ... in the order in which elements are first seen, as in an episode on a new page."""
+"""Probability that ids are 1, 2, 3 ... in the order in which elements first appear, as in an episode on a new page."""
 
 LARGEST_FIRST_ID, LARGEST_GAP = 40, 3
-"""Else they begin anywhere up to the one, and follow each other within the other."""
+"""Maximum of the first id, and maximum gap between consecutive ids, if ids don't count up from 1."""
 
 OTHER_FIELDS = 0.5
-"""How often the fields of a form are in another order."""
+"""Probability that the fields of a form are reordered."""
 
 ALIKE = 0.75
-"""Share of a recording's labels that all others have, from which on they are called alike."""
+"""Minimum share of a recording's labels that all other recordings have, for them to count as labelled alike."""
 
 TURNS, CHOSEN = 3, 8
-"""How many times oftener a step comes up where the goal says what is typed, or right after such a one on the same page,
-where only that it is done tells what is next; and where it says which of several is chosen, which is learned last."""
+"""Repetitions of important steps: `TURNS` if the goal names the typed text, and for the next step on the same page,
+where only the finished step shows what comes next; `CHOSEN` if the goal decides a choice, which is learned last."""
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _STRUCTURE = re.compile(r" level=\d+$")
@@ -51,13 +51,13 @@ _STRUCTURE = re.compile(r" level=\d+$")
 def varied(
     recording: Recording, rng: np.random.Generator, *, invented: bool = True, relabelled: bool = False
 ) -> Recording:
-    """Return a recording with other ids, and with other words for what goal and actions have in common.
+    """Return a recording with other ids, and with other words for what goal and actions share.
 
     Args:
-        recording: its observations are whole, as on disk.
-        rng: what is drawn from.
-        invented: draw words that mean nothing, too; else words come from the recorded pages alone.
-        relabelled: give the elements other labels, too.
+        recording: a recording with complete observations, as on disk.
+        rng: random generator.
+        invented: whether to draw meaningless words, too; otherwise words come only from the recorded pages.
+        relabelled: whether to give the elements other labels, too.
     """
     choices = [one for one in choices_of(recording) if one.columns]
     real = REAL_WORDS if invented else 1.0
@@ -81,9 +81,9 @@ def varied(
 def _other_texts(
     recording: Recording, choices: Sequence[Choice], words: Words, rng: np.random.Generator, *, mixed: bool
 ) -> Text:
-    """Return a function that puts others in the places of what goal, pages and actions share.
+    """Return a function that replaces the words that goal, pages and actions share.
 
-    Unless they are `mixed`, members of choices only change places.
+    Unless `mixed`, the members of choices only exchange their words.
     """
     new = renamed(choices, words, rng, as_recorded=AS_RECORDED if mixed else 1.0)
     fixed = _without_choice(recording, choices)
@@ -98,9 +98,9 @@ def _other_texts(
 
 
 def _beside(choices: Sequence[Choice], said: Sequence[str], rng: np.random.Generator) -> dict[str, str]:
-    """Return for what else stands beside the members of choices, such as prices, that of another member.
+    """Return replacements that shuffle the other texts beside the members of choices, such as prices.
 
-    Else it would tell which one was chosen. What has a text of the goal's in it is left alone.
+    Otherwise these texts would reveal the chosen member. Texts that contain a word of the goal are left unchanged.
     """
     spoken = re.compile("|".join(map(bounded, said)) or r"(?!)", re.IGNORECASE)
     found: dict[str, str] = {}
@@ -113,7 +113,7 @@ def _beside(choices: Sequence[Choice], said: Sequence[str], rng: np.random.Gener
 
 
 def _other_days(recording: Recording, rng: np.random.Generator) -> dict[Day, Day]:
-    """Return others for the days that the goal and an action name, in whatever form."""
+    """Return replacements for the days that both the goal and an action name, in any format."""
     said = [one.day for one in days_in(recording.goal)]
     done = [day.day for shown in recording.steps for text in _done(shown) for day in days_in(text)]
     days = {day for day in done if any(day.same(other) for other in said)}
@@ -125,7 +125,7 @@ def _other_days(recording: Recording, rng: np.random.Generator) -> dict[Day, Day
 
 
 def _said_anywhere(recording: Recording, choices: Sequence[Choice]) -> list[str]:
-    """Texts whose words nothing else may become: what could be mixed up with it would contradict."""
+    """Return texts whose words must not be drawn as replacements, because they would be ambiguous."""
     named = [each["name"] for shown in recording.steps for each in shown.observation["elements"]]
     return [recording.goal, *named, *(name for one in choices for name in one.names)]
 
@@ -139,22 +139,22 @@ def _other_labels(
 
 
 def _kept(recording: Recording, choices: Sequence[Choice]) -> set[str]:
-    """Names of which the goal speaks, and of what might have been chosen."""
+    """Return the names that the goal mentions, and those of all members of choices."""
     return {*spoken_of(recording), *(name for one in choices for name in one.names)}
 
 
 def _touched(shown: Shown) -> list[Mapping[str, Any]]:
-    """The elements that a step is about."""
+    """Return the elements on which a step acts."""
     return [one for one in shown.observation["elements"] if one["id"] in _numbers(shown.action).values()]
 
 
 def shared_texts(recording: Recording) -> list[str]:
-    """Return what was typed, chosen or clicked that stands in the goal, word for word."""
+    """Return the typed, chosen or clicked texts that the goal contains verbatim."""
     return texts_of_goal(recording.goal, ((one.action, one.observation["elements"]) for one in recording.steps))
 
 
 def texts_of_pages(recording: Recording) -> list[str]:
-    """Return what was typed or answered that the page, or one before it, had said."""
+    """Return the typed or answered texts that appeared on the same page or an earlier one."""
     found, said = [], ""
     for shown in recording.steps:
         said += "\n" + shown.observation["page_text"]
@@ -166,13 +166,13 @@ def texts_of_pages(recording: Recording) -> list[str]:
 
 
 def spoken_of(recording: Recording) -> list[str]:
-    """Return what the actions have in common with goal or pages, which another day may differ in."""
+    """Return the texts that actions share with goal or pages, which variations may replace."""
     values = [column[one.chosen] for one in choices_of(recording) for column in one.columns]
     return list(dict.fromkeys([*shared_texts(recording), *values, *texts_of_pages(recording)]))
 
 
 def goal_decides(recording: Recording) -> set[int]:
-    """Return the steps at which the goal says what is typed or chosen, where something else might be."""
+    """Return the steps at which the goal determines the typed text or the choice among alternatives."""
     said = set(shared_texts(recording))
     typed = {step for step, shown in enumerate(recording.steps) if shown.action.name in ("fill", "type")}
     return {
@@ -182,7 +182,7 @@ def goal_decides(recording: Recording) -> set[int]:
 
 
 def goal_names(recording: Recording) -> set[int]:
-    """Return the steps at which the goal says what is typed, chosen or clicked, be there a choice or not."""
+    """Return the steps at which the goal names the typed, chosen or clicked text, with or without alternatives."""
     said = set(shared_texts(recording))
     return goal_decides(recording) | {
         step for step, shown in enumerate(recording.steps) if said.intersection(_done(shown))
@@ -190,9 +190,9 @@ def goal_names(recording: Recording) -> set[int]:
 
 
 def turns_of(recordings: Iterable[Recording]) -> list[tuple[Recording, int]]:
-    """Return the recorded steps that can be learned, each as often as it comes up in a turn of all.
+    """Return the recorded steps that a reply can express, repeated by their importance.
 
-    That is once, unless they are `labelled_alike` (`TURNS`, `CHOSEN`).
+    Each appears once, unless the recordings are `labelled_alike` (`TURNS`, `CHOSEN`).
     """
     recordings = list(recordings)
     alike = labelled_alike(recordings)
@@ -207,9 +207,9 @@ def turns_of(recordings: Iterable[Recording]) -> list[tuple[Recording, int]]:
 
 
 def labelled_alike(recordings: Sequence[Recording]) -> bool:
-    """Do recordings act on elements that are called alike, but for what their goals say?
+    """Whether recordings act on elements with the same labels, apart from names in their goals.
 
-    So it is on a site that stays as it is; another time, or elsewhere, "Email" may be "Your address".
+    On an unchanging site they do; at another time, or on another site, "Email" may be "Your address".
     """
     spoken = {name for one in recordings for name in _kept(one, choices_of(one))}
     labels = [{each["name"] for shown in one.steps for each in _touched(shown)} - spoken for one in recordings]
@@ -218,7 +218,7 @@ def labelled_alike(recordings: Sequence[Recording]) -> bool:
 
 
 def _stays(recording: Recording, index: int) -> bool:
-    """Is a step on the same page as the one before it?"""
+    """Whether a step is on the same page as the previous step."""
     if index >= len(recording.steps):
         return False
     before, now = (shown.observation for shown in recording.steps[index - 1 : index + 1])
@@ -228,7 +228,7 @@ def _stays(recording: Recording, index: int) -> bool:
 
 
 def _done(shown: Shown) -> list[str]:
-    """What a step typed, chose or clicked."""
+    """Return the texts that a step typed, chose or clicked."""
     action: Any = shown.action
     if action.name in ("fill", "type"):
         return [action.text]
@@ -238,7 +238,7 @@ def _done(shown: Shown) -> list[str]:
 
 
 def _without_choice(recording: Recording, choices: Sequence[Choice]) -> set[str]:
-    """Names of the goal that were the only ones to click: "Log in" is what it says, and not one of several."""
+    """Return clicked names that had no alternatives, such as "Log in"."""
     decided = {one.step for one in choices}
     return {
         text for step, shown in enumerate(recording.steps) if shown.action.name == "click" and step not in decided
@@ -247,7 +247,7 @@ def _without_choice(recording: Recording, choices: Sequence[Choice]) -> set[str]
 
 
 def _by_place(recording: Recording, choices: Sequence[Choice]) -> set[int]:
-    """What may have been chosen by its place: links that the goal does not name, and one of several alike."""
+    """Return elements possibly chosen by position: links that the goal doesn't name, and duplicate names."""
     decided = {one.step for one in choices}
     found = set()
     for step, shown in enumerate(recording.steps):
@@ -261,7 +261,7 @@ def _by_place(recording: Recording, choices: Sequence[Choice]) -> set[int]:
 
 
 def _other_ids(observations: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> dict[int, int]:
-    """Number the elements anew, in the order in which they are first seen."""
+    """Return new ids of the elements, in the order in which they first appear."""
     known: dict[int, None] = {}
     for seen in observations:
         there = {one["id"] for one in seen["elements"]}
@@ -274,13 +274,13 @@ def _other_ids(observations: Sequence[Mapping[str, Any]], rng: np.random.Generat
 
 
 def _vocabulary(recording: Recording) -> list[str]:
-    """The words of its pages: real ones, in the user's language."""
+    """Return the words of a recording's pages: real words, in the user's language."""
     pages = {shown.observation["page_text"] for shown in recording.steps}
     return sorted({word.lower() for page in pages for word in _WORD.findall(page)} - SMALL)
 
 
 def _container(line: OutlineLine, text: Text) -> str:
-    """A line such as `heading "Cart" level=2` with another name; empty for one that is no such."""
+    """Return a line such as `heading "Cart" level=2` with its name replaced; empty for other lines."""
     named = line._replace(id=0).element if line.id is None and _STRUCTURE.search(line.text) else None
     if named is None:
         return ""
@@ -288,7 +288,7 @@ def _container(line: OutlineLine, text: Text) -> str:
 
 
 def _numbers(action: Action) -> dict[str, int]:
-    """The elements that an action is about."""
+    """Return the element ids in an action, by field."""
     found = {key: getattr(action, key, None) for key in ("id", "from_", "to")}
     return {key: number for key, number in found.items() if isinstance(number, int)}
 

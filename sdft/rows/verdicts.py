@@ -1,7 +1,7 @@
-"""Rows that teach a verifier: claims that episodes whose outcome is known would have borne out, or not.
+"""Rows that train a verifier: true and false claims of success from episodes with a known outcome.
 
-Of each episode it is the claim at its end, true where it was solved, and a claim too early, at a step drawn: what was
-missing there is, in a solved one, what was done next.
+Each episode gives the claim at its end, true if the episode was solved, and a premature claim at a random step. In a
+solved episode, the action missing at a premature claim is the next recorded one.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ from selfsurf.sdft.rows.samples import Sample, choose
 from selfsurf.sdft.rows.stored import StoredEpisode
 
 MISSED = "what was done did not reach the goal"
-"""What is missing at the end of an episode that failed."""
+"""Verifier's reason for rejecting a claim in a failed episode."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A place at which an agent says that it is done, and what a verifier should say to that."""
+    """A claim of success at some step, with the verifier's correct verdict."""
 
     env_id: str
     task: RoleTask
     verdict: Tool
     early: bool = False
-    """Does it come before the end?"""
+    """Whether the claim comes before the end of the episode."""
     episode: int = 0
-    """Number of its episode among all."""
+    """Number of the claim's episode among all."""
 
     @property
     def true(self) -> bool:
-        """Is it?"""
+        """Whether the claim is true."""
         return isinstance(self.verdict, Accept)
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two claims of a task, a true one and another."""
+    """A true and a false claim of one task."""
 
     env_id: str
     claims: tuple[Claim, Claim]
 
 
 def claims_of(episodes: Iterable[StoredEpisode], rng: np.random.Generator) -> list[Claim]:
-    """Return the claims of episodes that somebody judged; of those that the infrastructure failed there are none.
+    """Return the claims of judged episodes, except those that the infrastructure failed.
 
     Args:
-        episodes: whole, from disk.
-        rng: draws the steps at which a claim is too early.
+        episodes: complete episodes from disk.
+        rng: random generator of the steps of premature claims.
     """
     found = []
     for number, one in enumerate(episodes):
@@ -69,7 +69,7 @@ def claims_of(episodes: Iterable[StoredEpisode], rng: np.random.Generator) -> li
             continue
         count = len(one.steps)
         claims = (index for index, step in enumerate(one.steps) if isinstance(step.shown, Finish))
-        claimed = next(claims, count)  # without those that a verifier rejected
+        claimed = next(claims, count)  # excludes claims that a verifier rejected
         if claimed < count or one.final is not None:
             verdict: Tool = Accept(reason="the goal is reached") if one.solved else Reject(missing=MISSED)
             found.append(Claim(one.env_id, _claimed(one, claimed), verdict, episode=number))
@@ -84,14 +84,14 @@ def claims_of(episodes: Iterable[StoredEpisode], rng: np.random.Generator) -> li
 
 
 def balanced(claims: Sequence[Claim], most: int, rng: np.random.Generator) -> list[Claim]:
-    """Return as many true claims as others of each task, evenly over the tasks, in an order that is drawn.
+    """Return as many true claims as false ones of each task, evenly over the tasks, in random order.
 
-    Were there tasks with claims of one kind only, the goal alone would tell which are true.
+    If a task had claims of one kind only, the goal alone would reveal whether they are true.
 
     Args:
-        claims: from which they are drawn.
-        most: how many, of both kinds together.
-        rng: draws them.
+        claims: claims to draw from.
+        most: maximum number of claims, true and false together.
+        rng: random generator.
     """
     by_task: dict[str, tuple[list[Claim], list[Claim]]] = {}
     for index in rng.permutation(len(claims)):
@@ -103,13 +103,13 @@ def balanced(claims: Sequence[Claim], most: int, rng: np.random.Generator) -> li
 
 
 def by_others(claims: Sequence[Claim], of: Callable[[Claim], Hashable]) -> list[bool | None]:
-    """Say of each claim what most of those say that are alike in one respect, in other episodes; None: nothing.
+    """Guess each claim's truth by the majority of similar claims in other episodes; None for a tie.
 
-    How far that gets is what a verifier gets that looks at nothing else.
+    The accuracy of these guesses is that of a verifier that looks only at the property in which the claims are similar.
 
     Args:
-        claims: of all of them it is known whether they are true.
-        of: what they are alike in, such as goal or number of steps.
+        claims: claims whose truth is known.
+        of: function that returns the property in which claims are similar, such as goal or number of steps.
     """
     all_of = Counter((of(claim), claim.true) for claim in claims)
     own = Counter((of(claim), claim.episode, claim.true) for claim in claims)
@@ -123,7 +123,7 @@ def by_others(claims: Sequence[Claim], of: Callable[[Claim], Hashable]) -> list[
 
 
 def _claimed(episode: StoredEpisode, index: int) -> RoleTask:
-    """The state of an agent of roles that says it is done before a step, or after the last one."""
+    """Return the state of an agent with roles that claims success before step `index`, or after the last step."""
     steps = episode.steps
     end = steps[index].observation if index < len(steps) else episode.final
     assert end is not None
@@ -138,7 +138,7 @@ def _claimed(episode: StoredEpisode, index: int) -> RoleTask:
 
 
 def verdict_rows(claims: Sequence[Claim], policy: LocalPolicy) -> list[Sample]:
-    """Return what a verifier on a policy's model should say to claims, as rows."""
+    """Return the rows of a verifier on a policy's model, with the correct verdicts as replies."""
     verifier, rows = Verifier(policy, vision="none"), []
     for claim in claims:
         prompt, reply = policy.encode(verifier.messages(claim.task)), written(claim.verdict, policy)
@@ -147,7 +147,7 @@ def verdict_rows(claims: Sequence[Claim], policy: LocalPolicy) -> list[Sample]:
 
 
 def written(verdict: Tool, policy: LocalPolicy) -> list[int]:
-    """Return the tokens of a verdict, as a verifier under its grammar would write it."""
+    """Return the tokens of a verdict, as a verifier would write it under its grammar."""
     call = {name_of(verdict): verdict.model_dump(mode="json")}
     text = json.dumps(call, separators=(",", ":"), ensure_ascii=False)
     return [*token_ids(policy.tokenizer, text), policy.tokenizer.eos_token_id]

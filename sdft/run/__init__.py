@@ -1,1 +1,1 @@
-"""A training run: model, folder, checkpoints, metrics, processes."""
+"""A training run: its model, folder, checkpoints, metrics and processes."""

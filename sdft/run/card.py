@@ -1,4 +1,4 @@
-"""The model card of an adapter, `README.md` beside it: what it was made from and how well it does, as frozen facts."""
+"""The model card of an adapter, `README.md` beside it: its origin, settings and results."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from selfsurf.sdft.settings import TrainSettings
 
 _OWN_LINE = ("model", "tasks", "steps", "seed")
 _PATHS = ("demonstrations", "episodes", "hindsight_episodes", "start_from")
-"""Settings that name folders of the machine that trained."""
+"""Settings with folders of the training machine, left out of the card."""
 _VERSIONS = ("selfsurf", "python", "torch", "transformers", "peft")
 
 
 def card(about: Mapping[str, Any]) -> str:
-    """Return the card, with the metadata that the hub reads.
+    """Return the model card, with the metadata that the Hugging Face Hub reads.
 
     Args:
-        about: what is saved beside the adapter (`Run.about`, or the summary of a run that has ended).
+        about: metadata saved beside the adapter (`Run.about`, or the summary of a finished run).
     """
     from huggingface_hub import ModelCardData
 
@@ -69,7 +69,7 @@ def _training(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sources(distilled: float) -> str:
-    """What the rows with a known action were learned from."""
+    """Describe what the rows with a known action were learned from."""
     return (
         f"the teacher's distribution (SDFT) in {distilled:.0%} of the rows whose action was recorded, the action "
         "itself (SFT) in the others"
@@ -90,7 +90,7 @@ def _outcome(about: Mapping[str, Any]) -> str:
 
 
 def _base(name: str) -> tuple[str | None, str]:
-    """The base model's hub id, if it has one, and its name without a folder."""
+    """Return the base model's hub id, if it has one, and its name without a folder."""
     if name in KNOWN:
         return KNOWN[name].hub, KNOWN[name].hub.partition("/")[2]
     is_hub_id = name.count("/") == 1 and name[0] not in "./~" and not Path(name).exists()

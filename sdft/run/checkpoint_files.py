@@ -1,7 +1,7 @@
-"""Checkpoint folders that are whole or not there: written under another name, then renamed; the old ones removed.
+"""Atomic checkpoint folders, written under a temporary name and then renamed, and the removal of old ones.
 
-A process can be killed at any moment. What it was writing then is left under `UNFINISHED` and never read. What has
-happened to a checkpoint since it was written shows in the hashes that are written with it.
+A process can be killed at any moment; a partly written checkpoint is left under `UNFINISHED` and never read. Hashes
+stored with a checkpoint reveal later changes.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ from selfsurf.agents.model_files import file_sha256
 from selfsurf.browser_env.record.room import FULL, NoRoom
 
 HASHES = "hashes.json"
-"""Name of the file in a checkpoint that holds the SHA-256 of the others."""
+"""Name of the file in a checkpoint with the SHA-256 of its other files."""
 UNFINISHED = "unfinished"
-"""Name of the folder in which a checkpoint is made, or removed."""
+"""Name of a folder in which a checkpoint is being written or removed."""
 _LEAST_ROOM = 2**20
-"""Bytes; what torch's writer leaves when it fails for want of room is less."""
+"""Free bytes below which a failed write counts as a full disk; torch's writer leaves less when it runs out of space."""
 _NAME = re.compile(r"^checkpoint-(\d+)$")
 
 
 def checkpoint(folder: Path, step: int) -> Path:
-    """Return where the checkpoint of a step is, in the folder of a run's checkpoints."""
+    """Return the path of a step's checkpoint in the folder of a run's checkpoints."""
     return folder / f"checkpoint-{step}"
 
 
 def steps_saved(folder: Path) -> list[int]:
-    """Return the steps of which there are checkpoints, in order."""
+    """Return the steps that have checkpoints, in order."""
     names = (_NAME.match(path.name) for path in folder.iterdir()) if folder.is_dir() else ()
     return sorted(int(name[1]) for name in names if name)
 
 
 def last_step(run: Path) -> int | None:
-    """Return the step that a run is resumed from, by the folder given to `sdft.train`; None: its beginning."""
+    """Return the step from which the run in a folder would resume; None for its beginning."""
     return max(steps_saved(run / "checkpoints"), default=None)
 
 
 def trainer_state(folder: Path, step: int) -> dict[str, Any]:
-    """Return what the trainer said of itself in a checkpoint."""
+    """Return the trainer state that a checkpoint contains."""
     state: dict[str, Any] = json.loads((checkpoint(folder, step) / "trainer_state.json").read_text(encoding="utf8"))
     return state
 
 
 def check_whole(folder: Path, before: Sequence[int]) -> None:
-    """Make sure that a checkpoint can be read.
+    """Check that a checkpoint is intact.
 
     Args:
-        folder: of the checkpoint.
-        before: the steps of which there are earlier ones.
+        folder: folder of the checkpoint.
+        before: steps of the earlier checkpoints.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the checkpoint is damaged.
     """
     instead = f"Remove {folder} to resume from {f'step {max(before)}' if before else 'the beginning'}."
     try:
@@ -75,7 +75,7 @@ def check_whole(folder: Path, before: Sequence[int]) -> None:
 
 
 def intact_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield a JSON Lines file's entries up to one that a kill cut off: what follows that was written later."""
+    """Yield a JSON Lines file's entries up to the first line that a kill cut off; later lines are ignored."""
     for text in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
         try:
             yield json.loads(text)
@@ -84,28 +84,28 @@ def intact_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def note_hashes(folder: Path) -> None:
-    """Write down the hashes of a checkpoint's files, beside them."""
+    """Write the hashes of a checkpoint's files beside them."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     hashes = {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
     (folder / HASHES).write_text(json.dumps(hashes, indent=1), encoding="utf8")
 
 
 def _is_full(folder: Path, error: Exception) -> bool:
-    """Is a disk without room why writing failed? safetensors says so and removes its file, torch leaves what it had."""
+    """Whether a write failed because the disk is full. safetensors reports a full disk; torch leaves a partial file."""
     told = getattr(error, "errno", None) in FULL or any(f"(os error {number})" in str(error) for number in FULL)
     return told or shutil.disk_usage(folder).free < _LEAST_ROOM
 
 
 @contextlib.contextmanager
 def room_in(folder: Path) -> Iterator[None]:
-    """Within this context, a write that fails because the disk of `folder` is full says so.
+    """Turn a write error within this context into a clear message if the disk of `folder` is full.
 
     Raises:
-        OSError: it is.
+        OSError: the disk is full.
     """
     try:
         yield
-    except (OSError, RuntimeError, SafetensorError) as error:  # torch's and safetensors' writers have their own
+    except (OSError, RuntimeError, SafetensorError) as error:  # safetensors and torch raise their own errors
         if not _is_full(folder, error):
             raise
         then = "the same command with --resume (resume=True) resumes from the last checkpoint."
@@ -113,7 +113,7 @@ def room_in(folder: Path) -> Iterator[None]:
 
 
 def publish(made: Path, target: Path) -> None:
-    """Give a folder that is complete its name, all its content being on the disk; one that has the name goes."""
+    """Sync a finished folder to disk and rename it to `target`, replacing a folder of that name."""
     for path in [*made.rglob("*"), made]:
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -125,8 +125,8 @@ def publish(made: Path, target: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder, if it is there. A kill leaves the whole of it, or none under its name."""
-    going = folder.with_name(f".{folder.name}.{UNFINISHED}")  # no name that another could have
+    """Remove a folder if it exists. A kill leaves either all of it or nothing under its name."""
+    going = folder.with_name(f".{folder.name}.{UNFINISHED}")  # a name that no other folder has
     shutil.rmtree(going, ignore_errors=True)
     if folder.exists():
         folder.rename(going)
@@ -134,9 +134,9 @@ def discard(folder: Path) -> None:
 
 
 def forget_old(folder: Path, keep: int) -> None:
-    """Remove all checkpoints but the newest `keep`, and those that these name as the best of their run.
+    """Remove all checkpoints except the newest `keep` and the best checkpoints that they name.
 
-    What a kill left of a removal goes, too.
+    Remains of removals that a kill interrupted are removed, too.
     """
     for path in folder.glob(f".*.{UNFINISHED}"):
         shutil.rmtree(path)

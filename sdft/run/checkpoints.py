@@ -1,4 +1,4 @@
-"""The best state of a run, and the way back to it, whatever library learns."""
+"""Best state of a run, and rollbacks to it, for any learning library."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class CheckpointManager(TrainerCallback, ExportableState):
-    """Evaluates a run on held-out episodes, keeps its best state, and goes back to that when the model got worse.
+    """Callback that evaluates a run on held-out episodes, keeps its best state, and rolls back if the model gets worse.
 
-    Every evaluation is followed by a checkpoint, so the best state is one of the checkpoints, which is never removed.
-    Going back restores adapter, teacher and optimizer; the samples and the schedule go on, with a lower learning rate:
-    what made the model worse is a step that was too long, or luck, and new samples and shorter steps help against both.
+    Every evaluation is followed by a checkpoint, so the best state is one of the checkpoints and is never removed. A
+    rollback restores adapter, teacher and optimizer; samples and schedule continue, with a lower learning rate. A model
+    gets worse because a step was too long or by bad luck; new samples and shorter steps help against both.
     """
 
     trainer: Any
-    """Whose model it is. Its `args.output_dir` holds the checkpoints."""
+    """Trainer of the evaluated model. Its `args.output_dir` contains the checkpoints."""
     evaluate: Callable[[int], Evaluation]
-    """Measures that model after so many optimizer steps."""
+    """Function that evaluates the model, given the number of optimizer steps so far."""
     settings: TrainSettings
-    """How often, and what is too much."""
+    """Settings with the evaluation interval and the limits."""
     log: MetricsLog
-    """Records why the run went back."""
+    """Metrics log that records the reasons for rollbacks."""
     steps: WholeSteps
-    """Lets an evaluation be interrupted."""
+    """Interrupt handling, which lets signals interrupt an evaluation."""
     resumed_at: int | None = None
-    """Step of the checkpoint that the run is resumed from, if any."""
+    """Step of the checkpoint from which the run is resumed; None for a new run."""
     base: Evaluation | None = None
-    """Of the model before the first step."""
+    """Evaluation of the model before the first step."""
     best: Evaluation | None = None
     rollbacks: int = 0
     enough: bool = False
-    """Was an evaluation after a step, whose state was kept, good enough to stop (`TrainSettings.stop_at_success`)?"""
+    """Whether an evaluation after a step was good enough to stop (`TrainSettings.stop_at_success`)."""
 
     def __post_init__(self) -> None:
         self._folder = Path(self.trainer.args.output_dir)
@@ -59,16 +59,16 @@ class CheckpointManager(TrainerCallback, ExportableState):
 
     @property
     def stopped(self) -> bool:
-        """Is the run over: has it gone back too often, or is it good enough?"""
+        """Whether the run is over, after too many rollbacks or with a good enough evaluation."""
         return self.rollbacks >= self.settings.max_rollbacks or self.enough
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint has to hold of it; transformers puts it into `trainer_state.json`."""
+        """Return the state that transformers saves in a checkpoint's `trainer_state.json`."""
         attributes = {"base": self.base and self.base.model_dump(), "best": self.best and self.best.model_dump()}
         return {"args": {}, "attributes": {**attributes, "rollbacks": self.rollbacks, "enough": self.enough}}
 
     def summary(self) -> dict[str, Any]:
-        """Return what is said beside the adapter: which step it is from, and how it compares with the base."""
+        """Return the evaluations saved beside the adapter: its own and the base model's."""
         assert self.base is not None
         assert self.best is not None
         told = {"step", "perplexity", "drift"}
@@ -83,7 +83,7 @@ class CheckpointManager(TrainerCallback, ExportableState):
         }
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Evaluate the base model and write a checkpoint of it, unless an earlier start of the run has."""
+        """Evaluate the base model and write a checkpoint of it, unless an earlier start of the run did."""
         if self.best is not None:
             return
         self.base = self._evaluate(0)
@@ -92,10 +92,10 @@ class CheckpointManager(TrainerCallback, ExportableState):
         self.trainer._save_checkpoint(self.trainer.model, None)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Evaluate, keep or go back, when it is time to."""
+        """Evaluate at the set interval, then keep the state or roll back."""
         every = self.settings.evaluate_every
         if state.global_step % every and not control.should_training_stop:
-            # A step whose evaluation is interrupted is lost: let there be a checkpoint of the one before.
+            # Interrupting an evaluation loses its step, so a checkpoint is written one step earlier.
             following = state.global_step + 1
             control.should_save |= following % every == 0 or following == state.max_steps
             return
@@ -118,7 +118,7 @@ class CheckpointManager(TrainerCallback, ExportableState):
         control.should_training_stop |= self.stopped
 
     def restore_best(self) -> None:
-        """Put adapter and teacher of the best state into the model."""
+        """Load adapter and teacher of the best state into the model."""
         assert self.best is not None
         self.trainer.put_back(self.best.step)
 
@@ -132,7 +132,7 @@ class CheckpointManager(TrainerCallback, ExportableState):
 
     def _keep(self, evaluation: Evaluation) -> None:
         self.best = evaluation
-        self.trainer.state.best_global_step = evaluation.step  # what spares its checkpoint
+        self.trainer.state.best_global_step = evaluation.step  # protects this checkpoint
 
     def _go_back(self, reason: str) -> None:
         assert self.best is not None

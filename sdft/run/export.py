@@ -1,4 +1,4 @@
-"""The adapter of a training that has not ended, from its last checkpoint. Loads no model."""
+"""Export of an unfinished run's adapter from its last checkpoint. Loads no model."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from selfsurf.sdft.run.model import save_adapter
 
 @dataclass(frozen=True)
 class _Saved:
-    """An adapter on disk, in the place of the model that it was saved from."""
+    """An adapter on disk with the saving interface of a model."""
 
     folder: Path
     base: str
 
     def save_pretrained(self, made: str) -> None:
-        """Write it into a new folder in PEFT's format."""
+        """Write the adapter into a new folder in PEFT's format."""
         if (self.folder / MLX_WEIGHTS).exists():
             mlx_to_peft(self.folder, made, base=self.base)
             return
@@ -31,17 +31,17 @@ class _Saved:
 
 
 def export(run: Path) -> tuple[Path, int]:
-    """Write the adapter of a run's last checkpoint into its folder `adapter`, in the place of one that is there.
+    """Write the adapter of a run's last checkpoint to the run's folder `adapter`, replacing any earlier one.
 
     Args:
-        run: the folder given to `sdft.train`.
+        run: folder given to `sdft.train`.
 
     Returns:
         The adapter's folder and the checkpoint's step.
 
     Raises:
-        ValueError: there is no checkpoint, the last one is damaged or of an earlier version, or a training is running
-            there.
+        ValueError: the run has no checkpoint, the last one is damaged or of an earlier version, or a training is
+            running there.
     """
     last = last_step(run)
     if last is None:

@@ -1,4 +1,4 @@
-"""The folder of a run: whether one may begin or be resumed there, and by what settings and recordings."""
+"""The folder of a run: checks that a run may begin or resume there with its settings and recordings."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ log = logging.getLogger(__name__)
 
 
 class OtherRun(ValueError):
-    """A folder holds something else than the run that is to begin or to be resumed there. Nothing has begun."""
+    """A folder contains something other than the run that should begin or resume there. Nothing has been started."""
 
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Make the folder, and have no other training in it within this context; a kill ends that, too.
+    """Make the folder and lock it against other trainings within this context; a kill releases the lock, too.
 
-    A folder in which nothing was written is gone in the end.
+    A folder that is still empty at the end is removed.
 
     Raises:
-        FolderInUse: there is one; a ValueError.
+        FolderInUse: another training holds the lock; a ValueError.
     """
     if not is_first():
         folder.mkdir(parents=True, exist_ok=True)
@@ -48,14 +48,14 @@ def alone_in(folder: Path) -> Iterator[None]:
     finally:
         lock.release()
         with contextlib.suppress(OSError):
-            folder.rmdir()  # if nothing came of it
+            folder.rmdir()  # succeeds only if the folder is empty
 
 
 def resume_step(folder: Path, *, resume: bool) -> int | None:
-    """Return the step from which the run in a folder is resumed; None: it begins.
+    """Return the step from which the run in a folder is resumed; None for a new run.
 
     Raises:
-        OtherRun: the folder holds another run, and `resume` is off; or it holds what is no run.
+        OtherRun: the folder contains another run and `resume` is off, or something other than a run.
         ValueError: the last checkpoint is damaged.
     """
     last = last_step(folder)
@@ -76,17 +76,17 @@ def library_of(folder: Path, last: int) -> Backend:
 
 
 def check_own(folder: Path, last: int | None, backend: Backend) -> None:
-    """Make sure that a run is resumed by the library that began it.
+    """Check that a run is resumed with the library that began it.
 
     Raises:
-        OtherRun: it is not.
+        OtherRun: another library began the run.
     """
     if last is not None and (begun := library_of(folder, last)) != backend:
         raise OtherRun(f"{folder} holds a run of {begun}: resume it with --backend {begun}, or choose another folder.")
 
 
 def _something_else(folder: Path) -> str:
-    """Name what is in a folder that no training run has put there; empty if there is nothing."""
+    """Return the name of something in the folder that isn't from a training run; empty if nothing."""
     path = folder / "settings.json"
     if path.exists():
         return "" if _read(path).keys() >= {"tasks", "steps", "lora_rank"} else path.name
@@ -97,7 +97,7 @@ def _read(path: Path) -> dict[str, Any]:
     """Read an object from a JSON file.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: the file contains no JSON object.
     """
     try:
         return read_json(path)
@@ -106,18 +106,18 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with those of rollouts as `rollouts.workers` and so on."""
+    """Return flat settings, with those of rollouts named like `rollouts.workers`."""
     rollouts = {f"rollouts.{name}": value for name, value in settings.get("rollouts", {}).items()}
     return {**{name: value for name, value in settings.items() if name != "rollouts"}, **rollouts}
 
 
 def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
-    """Save what a run learns by: its settings, and what it reads. A run is resumed with the same.
+    """Save a run's settings and sources, or check that a resumed run has the same.
 
     Raises:
-        OtherRun: they are others.
-        FileNotFoundError, agents.model_files.ModelError: there is no adapter in `start_from`, or a damaged one, one
-            of MLX's, or one that can't be trained further.
+        OtherRun: the settings have changed.
+        FileNotFoundError, agents.model_files.ModelError: `start_from` has no adapter, or one that is damaged, of MLX,
+        or can't be trained further.
     """
     if not is_first():
         return
@@ -141,7 +141,7 @@ def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
 
 
 def _keep_sources(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
-    """Note what recordings and which adapter a run begins with."""
+    """Save the hashes of a run's recordings and of the adapter that it starts from, or check that they match."""
     named = (*settings.demonstrations, *settings.hindsight_episodes)
     now: dict[str, str] = {}
     if settings.offline:

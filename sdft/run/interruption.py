@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM in a training: they come through at once, but never where a step is half made."""
+"""Ctrl-C and SIGTERM in a training: they interrupt at once, except in the middle of an optimizer step."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Quiet:
-    """A time in which SIGINT and SIGTERM wait; afterwards they reach whatever handlers there were before.
+    """Deferral of SIGINT and SIGTERM until their previous handlers are restored.
 
-    They only ever interrupt the main thread: in others nothing is done.
+    Signals only interrupt the main thread, so nothing is done in other threads.
     """
 
     def __init__(self) -> None:
         self._before: dict[signal.Signals, Any] = {}
         self.waiting: int | None = None
-        """The signal that waits, if there is one."""
+        """Number of the deferred signal; None if there is none."""
 
     def begin(self) -> None:
-        """From here on signals wait."""
+        """Start deferring signals."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number in _SIGNALS:
             handler = signal.getsignal(number)
-            if handler is not None:  # one that wasn't set by Python can't be put back
+            if handler is not None:  # a handler set outside Python can't be restored
                 self._before.setdefault(number, handler)
                 signal.signal(number, self._wait)
 
     def end(self) -> None:
-        """Let through what has waited."""
-        while self._before:  # one by one: a signal may come through in between
+        """Restore the handlers and raise a deferred signal."""
+        while self._before:  # one by one, because a signal may arrive in between
             number, handler = next(iter(self._before.items()))
             signal.signal(number, handler)
             del self._before[number]
@@ -54,22 +54,22 @@ class Quiet:
 
 
 class WholeSteps(TrainerCallback):
-    """Has a run interrupted between two states that it can be resumed from, and knows whether it is in one.
+    """Callback that lets a run be interrupted only in states from which it can be resumed.
 
-    Playing episodes and computing gradients change nothing: they can be broken off at any time, and the step is
-    dropped. From the optimizer's step to the last file that is written for it signals wait, but for an evaluation,
+    Playing episodes and computing gradients change no state: they can be interrupted at any time, and the step is
+    dropped. Signals are deferred from the optimizer's step until its last file is written, except during an evaluation,
     which takes long. Several processes finish the step, so that all of them stop after the same one.
     """
 
     def __init__(self) -> None:
         self._quiet = Quiet()
         self._whole = True
-        """Are the weights those after the last finished step?"""
+        """Whether the weights are those of the last finished step."""
         self._stopped = False
-        """Were the processes stopped after a step, because one of them was interrupted?"""
+        """Whether all processes stop after a step because one of them was interrupted."""
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """The step before has been finished."""
+        """Mark the previous step as finished, and let a single process be interrupted."""
         self._whole = True
         if alone():
             self._quiet.end()
@@ -77,17 +77,17 @@ class WholeSteps(TrainerCallback):
             self._quiet.begin()
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """The weights are about to change."""
+        """Defer signals before the weights change."""
         self._quiet.begin()
         self._whole = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Have all processes stop here, with a checkpoint, if one of them was interrupted."""
+        """Stop all processes with a checkpoint if one of them was interrupted."""
         if not alone() and _any(self._quiet.waiting is not None):
             self._stopped = control.should_save = control.should_training_stop = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """The last step has been finished."""
+        """Mark the last step as finished; raise KeyboardInterrupt if an interrupt stopped several processes."""
         self._whole = True
         self._quiet.end()
         if self._stopped:
@@ -95,14 +95,14 @@ class WholeSteps(TrainerCallback):
 
     @contextlib.contextmanager
     def breakable(self) -> Iterator[None]:
-        """Within this context signals come through, in the midst of a step: it is lost, then."""
+        """Let signals interrupt this context in the middle of a step, which is then lost."""
         self._quiet.end()
         yield
         self._quiet.begin()
 
     @contextlib.contextmanager
     def kept(self, trainer: Any) -> Iterator[None]:
-        """An interrupt that leaves this context has a checkpoint of the last finished step written."""
+        """Write a checkpoint of the last finished step if an interrupt leaves this context."""
         try:
             yield
         except KeyboardInterrupt:
@@ -116,7 +116,7 @@ class WholeSteps(TrainerCallback):
 
 
 def _any(one: bool) -> bool:
-    """Is it so in any process? All of them must ask."""
+    """Whether a flag is set in any process. Every process has to call this."""
     import torch
     from accelerate import PartialState
     from accelerate.utils import gather

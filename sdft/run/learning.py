@@ -1,4 +1,4 @@
-"""Is anything being learned? Told by what the student achieves in its own episodes, which the loss doesn't say."""
+"""Detection of runs that learn nothing, by the student's success in its own episodes, which the loss doesn't show."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from transformers import TrainerCallback
 from selfsurf.sdft.run.processes import is_first
 
 SIGNS = {"episodes/success": "success", "steps/right": "right steps"}
-"""Columns of the metrics that rise when something is learned, and how they are called."""
+"""Columns of the metrics that rise when something is learned, and their descriptions."""
 
 DISTILLED = "recorded/distilled"
-"""Column of the metrics: the share of the rows with a known action that are learned from the teacher."""
+"""Column of the metrics with the share of rows with a known action that are learned from the teacher."""
 
 FEWEST = 6
-"""Steps before which nothing is said: the first and the last of fewer are too few to compare."""
+"""Minimum number of steps for a comparison of the first with the last."""
 
 LEAST_GAIN, GOOD = 0.1, 0.9
-"""A sign has risen by the first, or there was nothing to learn at the second."""
+"""Gain that counts as learning, and level at which nothing is left to learn."""
 
 _log = logging.getLogger(__name__)
 
 
 class Learning(TrainerCallback):
-    """Compares the first steps of a run with the latest, and warns halfway and in the end if nothing has risen.
+    """Callback that compares a run's first and latest steps, and warns halfway and at the end if nothing has improved.
 
     Args:
-        lines: of the metrics of the run's earlier starts.
+        lines: lines of metrics of the run's earlier starts.
     """
 
     def __init__(self, lines: Iterable[Mapping[str, Any]] = ()) -> None:
@@ -47,11 +47,11 @@ class Learning(TrainerCallback):
 
     @property
     def distilled(self) -> float | None:
-        """The share of the rows with a known action that were learned from the teacher, the mean over steps."""
+        """Mean over steps of the share of rows with a known action that were learned from the teacher."""
         return round(sum(self._distilled) / len(self._distilled), 4) if self._distilled else None
 
     def figures(self) -> dict[str, dict[str, float]]:
-        """Return for each sign that the run has the mean of the `first` and of the `last` so many `steps`."""
+        """Return by column the means of the `first` and the `last` steps, and the number of `steps` in each."""
         found = {}
         for sign, rates in self._rates.items():
             count = max(FEWEST // 2, len(rates) // 3)
@@ -61,7 +61,7 @@ class Learning(TrainerCallback):
         return found
 
     def warning(self) -> str:
-        """Say that nothing is being learned; empty where something is, or where it can't be told."""
+        """Return a warning that nothing is being learned; empty if something is, or if it is too early."""
         found = self.figures()
         if not found or any(
             max(one["first"], one["last"]) >= GOOD or one["last"] - one["first"] >= LEAST_GAIN for one in found.values()
@@ -80,7 +80,7 @@ class Learning(TrainerCallback):
         )
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
-        """Count a step in, and warn halfway."""
+        """Add the metrics of a step, and warn halfway."""
         if not is_first() or not logs or "loss" not in logs:
             return
         self._add(logs)
@@ -88,7 +88,7 @@ class Learning(TrainerCallback):
             self._warn()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Warn in the end."""
+        """Warn at the end."""
         self._warn()
 
     def _warn(self) -> None:

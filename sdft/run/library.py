@@ -1,4 +1,4 @@
-"""What a run needs of the library that learns: torch here, MLX in `sdft.mlx`. Loads none of them when imported."""
+"""Interface of a learning library: torch here, MLX in `sdft.mlx`. Importing it loads neither."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from typing import Any, Literal, TypeAlias
 from selfsurf.sdft.settings import TrainSettings
 
 Backend: TypeAlias = Literal["torch", "mlx"]
-"""Names of the libraries."""
+"""Names of the learning libraries."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """Loads, trains and saves models."""
+    """Functions of a learning library that load, train and save models."""
 
     name: Backend
     trainer: type[Any]
-    """Of SDFT (`sdft.trainers.sdft.EpisodeSDFTTrainer`, or one that takes the same)."""
+    """Class of the SDFT trainer, with the arguments of `sdft.trainers.sdft.EpisodeSDFTTrainer`."""
     load: Callable[[TrainSettings], Any]
-    """Loads the model of a run as a policy."""
+    """Function that loads the model of a run as a policy."""
     student: Callable[[Any, TrainSettings], dict[str, Any]]
-    """Gives what a trainer is given to train, `model` and `peft_config`, of a policy."""
+    """Function that returns the trainer's `model` and `peft_config` for a policy."""
     rehearsal: Callable[..., Any]
-    """As `sdft.loss.rehearsal.rehearsal_of`."""
+    """Function that returns a run's rehearsal (`sdft.loss.rehearsal.rehearsal_of`)."""
     practice: Callable[..., Any]
-    """As `sdft.loss.practice.practice_of`."""
+    """Function that returns a run's practice (`sdft.loss.practice.practice_of`)."""
     save: Callable[[Any, Path, dict[str, Any]], Any]
-    """Writes an adapter (`sdft.run.model.save_adapter`), in the first of several processes; all call it."""
+    """Function that writes an adapter (`sdft.run.model.save_adapter`). Every process calls it; only the first writes.
+    """
     finish: Callable[[Any, Path, dict[str, Any]], None]
-    """Writes the adapter that a trainer leaves."""
+    """Function that writes the final adapter of a trainer."""
 
 
 def torch_library() -> Library:
-    """Return torch, which is loaded now."""
+    """Load torch and return it as a `Library`."""
     from selfsurf.sdft.loss.practice import practice_of
     from selfsurf.sdft.loss.rehearsal import rehearsal_of
     from selfsurf.sdft.run.model import load_policy, save_adapter, student

@@ -1,4 +1,4 @@
-"""Memory that a training run has freed goes back to the system.
+"""Return of a training run's freed memory to the operating system.
 
 A step frees tensors of many sizes. The C library keeps their pages, although tensors of other sizes do not fit into the
 gaps: after eight steps with SmolLM2-135M on a CPU a process held 3.1 GB, and 1.4 GB once freed memory was returned.
@@ -14,15 +14,15 @@ from transformers import TrainerCallback
 
 
 class ReturnFreed(TrainerCallback):
-    """Returns freed memory to the system after every optimizer step. Does nothing without glibc."""
+    """Callback that returns freed memory to the system after every optimizer step. Does nothing without glibc."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Return it."""
+        """Return freed memory to the system."""
         if trim := _trim():
             trim(0)
 
 
 @cache
 def _trim() -> Any:
-    """Return the C library's function for it, or None if it has none."""
+    """Return the C library's `malloc_trim`, or None if it has none."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None)

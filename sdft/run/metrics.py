@@ -1,4 +1,4 @@
-"""The metrics of a training run: a line of `metrics.jsonl` a step, and TensorBoard, trackio or wandb."""
+"""Metrics of a training run: a line of `metrics.jsonl` per step, which TensorBoard, trackio or wandb may also get."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ from selfsurf.sdft.run.processes import is_first
 Progress = Callable[[int, dict[str, float]], None]
 
 _FAMILIES = ("success", "masked", "evaluation/tasks")
-"""Columns `family/name` stand in `metrics.jsonl` as one object `family`."""
+"""Families of columns: `family/name` is stored in `metrics.jsonl` under one object `family`."""
 _STEP_COLUMNS = ("loss", "evaluation/perplexity")
-"""A step's log has the first, that of the base model the second; a run's closing one has neither and is no line."""
+"""Columns that identify a log as a line of metrics: the first in the log of a step, the second in that of the base
+model. A run's closing log has neither."""
 
 
 def batch_figures(results: Sequence[Result], samples: Sequence[Sample], rows: Sequence[Sample]) -> dict[str, float]:
     """Return the columns that describe a batch.
 
     Args:
-        results: its episodes.
-        samples: their steps that can be learned from.
-        rows: those of them that are.
+        results: episodes of the batch.
+        samples: steps of the episodes that can be learned from.
+        rows: samples that are learned from.
     """
     judged = [result for result in results if result.trainable and result.judged]
     own = [result for result in judged if not result.led]
@@ -63,7 +64,7 @@ def batch_figures(results: Sequence[Result], samples: Sequence[Sample], rows: Se
 
 
 def memory_figures() -> dict[str, float]:
-    """Return the most memory that this process has had, and that torch has had on a GPU, in MB."""
+    """Return this process's peak memory, and torch's peak memory on a GPU, in MB."""
     unit = 1 if sys.platform == "darwin" else 1024
     found = {"memory/peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20}
     torch = sys.modules.get("torch")
@@ -73,23 +74,23 @@ def memory_figures() -> dict[str, float]:
 
 
 class MetricsLog(TrainerCallback):
-    """Writes a line of metrics a step and reports progress.
+    """Callback that writes a line of metrics per step and reports progress.
 
     Args:
-        path: of the file. A resumed run keeps the lines up to its checkpoint; what came after is done again.
-        progress: called after every step with its number and figures.
-        resumed_at: step of the checkpoint that the run is resumed from, if any.
+        path: path of the file. A resumed run keeps the lines up to its checkpoint; later steps are run again.
+        progress: function called after every step with its number and metrics.
+        resumed_at: step of the checkpoint from which the run is resumed; None for a new run.
     """
 
     def __init__(self, path: Path, progress: Progress | None, resumed_at: int | None) -> None:
         self.path = path
         self.seconds: dict[str, float] = {}
-        """Wall-clock by what it went into, of all starts of the run; the trainer counts on."""
+        """Wall-clock seconds by activity over all starts of the run. The trainer adds to it."""
         self._progress = progress
         self._remarks: dict[str, str] = {}
         step = -1 if resumed_at is None else resumed_at
         self.kept = list(takewhile(lambda line: line["step"] <= step, intact_lines(path)))
-        """Lines of earlier starts."""
+        """Lines of metrics written by earlier starts."""
         if is_first():
             write_atomically(path, "".join(json.dumps(line) + "\n" for line in self.kept))
         if self.kept:
@@ -98,20 +99,20 @@ class MetricsLog(TrainerCallback):
         self._start = self._made - self.seconds.pop("total", 0.0)
 
     def has(self, column: str) -> bool:
-        """Did an earlier start write such a column, up to the checkpoint that the run is resumed from?"""
+        """Whether an earlier start wrote the column, up to the checkpoint from which the run is resumed."""
         return any(column in line for line in self.kept)
 
     def remark(self, column: str, text: str) -> None:
-        """Put words into the next line."""
+        """Add a text to the next line."""
         self._remarks[column] = text
 
     def prepared(self) -> None:
-        """Count the time until now as preparation; called when training begins or is resumed."""
+        """Count the time so far as preparation; called when training begins or resumes."""
         spent = time.time() - self._made
         self.seconds["prepare"] = self.seconds.get("prepare", 0.0) + spent
 
     def all_seconds(self, digits: int) -> dict[str, float]:
-        """Return the wall-clock of all starts, by what it went into and in `total`."""
+        """Return the wall-clock seconds of all starts by activity, and in `total`."""
         spent = {"total": time.time() - self._start, **self.seconds}
         return {name: round(value, digits) for name, value in spent.items()}
 
@@ -128,7 +129,7 @@ class MetricsLog(TrainerCallback):
 
 
 def _nested(logs: Mapping[str, float]) -> dict[str, Any]:
-    """Return a step's columns as they stand in the file: families as objects, what is no number as null."""
+    """Return a step's columns as stored in the file: families as objects, NaN and infinity as null."""
     line: dict[str, Any] = {"success": {}, "masked": {}} if "loss" in logs else {}
     for column, value in logs.items():
         figure = value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""The model that a run trains: how it is loaded, which modules get an adapter, and the adapter on disk."""
+"""The model that a run trains: its loading, the modules with adapters, and the adapter on disk."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def load_policy(settings: TrainSettings) -> TransformersPolicy:
     """Load the model that a run trains, in its precision and on this process's device.
 
-    4-bit weights are kept in the format that gradients can flow through
-    (`agents.policies.transformers.loading.keep_trainable`): acting and training take turns here.
+    4-bit weights stay in a format that supports gradients (`agents.policies.transformers.loading.keep_trainable`),
+    because acting and training alternate here.
 
     Raises:
         agents.model_files.ModelError: the model can't be found or fetched.
@@ -30,7 +30,7 @@ def load_policy(settings: TrainSettings) -> TransformersPolicy:
     """
     import torch
 
-    local = os.environ.get("LOCAL_RANK")  # set by accelerate, which knows the device only once the trainer is made
+    local = os.environ.get("LOCAL_RANK")  # set by accelerate, which assigns the device only when the trainer is made
     device = f"cuda:{local}" if local and torch.cuda.is_available() else "auto"
     quantization = None if settings.quantization == "none" else settings.quantization
     return TransformersPolicy(settings.model, dtype=settings.dtype, device=device, quantization=quantization)
@@ -40,7 +40,7 @@ def lora_config(model: Any, settings: TrainSettings) -> LoraConfig:
     """Return the adapter's configuration for a model.
 
     Raises:
-        ValueError: `lora_targets` has a name that no linear layer has.
+        ValueError: `lora_targets` contains a name that no linear layer has.
     """
     from peft import LoraConfig
 
@@ -57,7 +57,7 @@ def lora_config(model: Any, settings: TrainSettings) -> LoraConfig:
 
 
 def _beside_language(model: Any) -> str | None:
-    """A pattern of the modules outside a vision-language model's language model, such as its vision tower.
+    """Return a pattern of the modules outside a vision-language model's language model, such as its vision tower.
 
     None for a text model.
     """
@@ -90,16 +90,16 @@ def _check_targets(model: Any, targets: tuple[str, ...], beside: str | None) -> 
 def save_adapter(model: Any, folder: Path, about: dict[str, Any]) -> Path:
     """Write the student's adapter in PEFT's format with `about` and a model card beside it, and return the folder.
 
-    A kill leaves no half of it. One that was there before is replaced.
+    The write is atomic and replaces an earlier adapter.
     """
     made = folder.with_name(f"{folder.name}.{UNFINISHED}")
     discard(made)
     made.mkdir(parents=True)
     with room_in(made):
-        peft = hasattr(model, "peft_config")  # with MLX a model has one adapter
+        peft = hasattr(model, "peft_config")  # an MLX model has only one adapter
         of_student = {"selected_adapters": [STUDENT], "state_dict": adapter_state(model)} if peft else {}
         model.save_pretrained(str(made), **of_student)
-        (made / "README.md").write_text(card(about), encoding="utf8")  # instead of PEFT's, a form that is not filled in
+        (made / "README.md").write_text(card(about), encoding="utf8")  # replaces PEFT's unfilled template
         write_about(made, about)
     publish(made, folder)
     return folder
@@ -109,7 +109,7 @@ def trainable(policy: TransformersPolicy, adapter: Path) -> Any:
     """Return the policy's model with an adapter from disk as the student's, to be trained further.
 
     Raises:
-        FileNotFoundError: the folder holds no adapter.
+        FileNotFoundError: the folder contains no adapter.
         agents.adapters.identity.WrongBase: the adapter belongs to another base model.
     """
     from peft import PeftModel
@@ -119,7 +119,7 @@ def trainable(policy: TransformersPolicy, adapter: Path) -> Any:
 
 
 def student(policy: TransformersPolicy, settings: TrainSettings) -> dict[str, Any]:
-    """Return what a trainer is given to train: `model` and `peft_config`, a new adapter or one from disk."""
+    """Return the trainer's `model` and `peft_config`, with a new adapter or one from disk."""
     if settings.start_from is not None:
         return {"model": trainable(policy, settings.start_from), "peft_config": None}
     return {"model": policy.model, "peft_config": lora_config(policy.model, settings)}

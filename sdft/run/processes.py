@@ -1,4 +1,4 @@
-"""Several processes of one training, one a GPU, as `accelerate launch` starts them: what each one does of it."""
+"""Several processes of one training, one per GPU, as started by `accelerate launch`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 
 def is_first() -> bool:
-    """Is this the process that writes files and prints?"""
+    """Whether this process writes files and prints."""
     return int(os.environ.get("RANK", 0)) == 0
 
 
 def alone() -> bool:
-    """Is this the only process?"""
+    """Whether this is the only process."""
     return int(os.environ.get("WORLD_SIZE", 1)) == 1
 
 
 def share(total: int, name: str) -> int:
-    """Return what each process has of a setting that counts for all of them together.
+    """Return each process's share of a setting that counts for all processes together.
 
     Raises:
-        ValueError: it can't be shared out evenly.
+        ValueError: the number isn't divisible by the number of processes.
     """
     processes = int(os.environ.get("WORLD_SIZE", 1))
     if total % processes:
@@ -31,24 +31,24 @@ def share(total: int, name: str) -> int:
 
 
 def check_alone(name: str) -> None:
-    """Refuse what works in one process only.
+    """Refuse a feature that works in one process only.
 
     Raises:
-        ValueError: there are several.
+        ValueError: several processes train.
     """
     if not alone():
         raise ValueError(f"{name} works in one process only: train without `accelerate launch`, or do without it.")
 
 
 def check_sharding(deepspeed: Any, fsdp: Any) -> None:
-    """Refuse the ways of splitting a model over processes that this training does not work with.
+    """Refuse kinds of model sharding that this training doesn't support.
 
     Args:
-        deepspeed: accelerate's plugin; None where DeepSpeed is not used.
-        fsdp: the same.
+        deepspeed: accelerate's DeepSpeed plugin, or None.
+        fsdp: accelerate's FSDP plugin, or None.
 
     Raises:
-        ValueError: the model would be split by ZeRO-3 or FSDP 1.
+        ValueError: the model would be sharded by ZeRO-3 or FSDP 1.
     """
     if deepspeed is not None and deepspeed.zero_stage == 3:
         raise ValueError(
@@ -60,10 +60,10 @@ def check_sharding(deepspeed: Any, fsdp: Any) -> None:
 
 
 def check_resumable(trainer: Any) -> None:
-    """Refuse to resume a run whose checkpoints lack the teacher, as accelerate's of a model split by FSDP do.
+    """Refuse to resume a run whose checkpoints lack the teacher, such as accelerate's of a model sharded by FSDP.
 
     Raises:
-        ValueError: it is one.
+        ValueError: FSDP shards the model.
     """
     if getattr(getattr(getattr(trainer, "accelerator", None), "state", None), "fsdp_plugin", None) is not None:
         raise ValueError(
@@ -74,10 +74,10 @@ def check_resumable(trainer: Any) -> None:
 
 @contextlib.contextmanager
 def whole(model: Any) -> Iterator[None]:
-    """Within this context each process has all weights of a model that FSDP 2 splits; other models are left alone.
+    """Unshard a model that FSDP 2 shards, so that each process has all weights within this context.
 
-    For sampling: a process reads the model as often as its episodes need, which is not as often as the others do, and
-    reading a split model is something that all processes must do together.
+    Sampling needs this: processes run the model as often as their episodes require, and forward passes of a sharded
+    model are collective. Other models are unchanged.
     """
     from torch.distributed.fsdp import FSDPModule
 

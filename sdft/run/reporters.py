@@ -1,4 +1,4 @@
-"""Where figures go besides a run's folder: TensorBoard, trackio, wandb. Knows nothing of what is reported."""
+"""Destinations of metrics besides a run's folder: TensorBoard, trackio and wandb."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _FOLDERS = {"tensorboard": "TENSORBOARD_LOGGING_DIR", "trackio": "TRACKIO_DIR", "wandb": "WANDB_DIR"}
-"""Environment variables that say where each of them writes."""
+"""Environment variables that set each destination's output folder."""
 
 
 def check_reporters(names: Sequence[str]) -> None:
-    """Make sure that figures can go to these.
+    """Check that the destinations exist and are installed.
 
     Raises:
-        ValueError: there is none of that name, or its package is not installed.
+        ValueError: a name is unknown, or its package is not installed.
     """
     unknown = [name for name in names if name not in _FOLDERS]
     if unknown:
@@ -29,7 +29,7 @@ def check_reporters(names: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def reporting(names: Sequence[str], folder: Path) -> Iterator[None]:
-    """Within this context those that are reported to write into `folder`, unless the environment says where."""
+    """Set the destinations' output to `folder` within this context, unless environment variables set it."""
     ours = {_FOLDERS[name]: str(folder) for name in names if _FOLDERS[name] not in os.environ}
     if ours:
         folder.mkdir(parents=True, exist_ok=True)

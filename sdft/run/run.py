@@ -1,4 +1,4 @@
-"""A training run from its folder to its adapter, the same for every way to train: files, model, limits, resuming."""
+"""A training run from its folder to its adapter, shared by all trainers: files, model, limits, resuming."""
 
 from __future__ import annotations
 
@@ -37,38 +37,38 @@ _log = logging.getLogger(__name__)
 
 
 class Clock(TrainerCallback):
-    """Stops training when its time is up.
+    """Callback that stops training at its time limit.
 
     Args:
-        log: knows the run's wall-clock, of all its starts.
-        minutes: most wall-clock of the run; None for no limit.
+        log: metrics log with the wall-clock time of all starts of the run.
+        minutes: time limit of the run in minutes; None for no limit.
     """
 
     def __init__(self, log: MetricsLog, minutes: float | None) -> None:
         self.log = log
         self.minutes = minutes
         self.cut_off = False
-        """Whether the time was up before the last step."""
+        """Whether the time limit was reached before the last step."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Stop when the time is up."""
+        """Stop if the time limit is reached."""
         if state.global_step < state.max_steps and self.is_up():
             control.should_training_stop = control.should_save = True
             self.cut_off = True
 
     def is_up(self) -> bool:
-        """Has the run had its time?"""
+        """Whether the run has reached its time limit."""
         return self.minutes is not None and self.log.all_seconds(2)["total"] >= 60 * self.minutes
 
 
 class Snapshots(TrainerCallback):
-    """Keeps the adapter every so many optimizer steps, as `step-N` in a folder.
+    """Callback that keeps the adapter every `every` optimizer steps, as `step-N` in a folder.
 
     Args:
-        folder: where.
-        every: steps between two of them.
-        about: what is written beside each.
-        save: writes an adapter, in the first of several processes; all call it.
+        folder: folder of the snapshots.
+        every: optimizer steps between snapshots.
+        about: metadata written beside each adapter.
+        save: function that writes an adapter. Every process calls it; only the first writes.
     """
 
     def __init__(self, folder: Path, every: int, about: dict[str, Any], save: Callable[..., Any]) -> None:
@@ -78,7 +78,7 @@ class Snapshots(TrainerCallback):
         self.save = save
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save one."""
+        """Save a snapshot at the set interval."""
         if state.global_step % self.every == 0:
             about = {**self.about, "steps": state.global_step}
             self.save(kwargs["model"], self.folder / f"step-{state.global_step}", about)
@@ -91,28 +91,28 @@ class Run:
     settings: TrainSettings
     folder: Path
     last: int | None
-    """Step of the checkpoint that it is resumed from; None: it begins."""
+    """Step of the checkpoint from which the run is resumed; None for a new run."""
     library: Library
-    """What learns."""
+    """Learning library."""
     policy: Any
-    """Of the model: a `TransformersPolicy`, or that of another library."""
+    """Policy of the model: a `TransformersPolicy`, or that of another library."""
     base: dict[str, Any]
-    """Which model was not trained yet (`agents.adapters.identity`)."""
+    """Identity of the untrained base model (`agents.adapters.identity`)."""
     learned: list[str]
-    """The tasks that it will have learned in the end, those of the adapter that it began with included."""
+    """Tasks learned by the end of the run, including those of the adapter that it starts from."""
     learner: dict[str, Any]
-    """The trainer's `model` and `peft_config`."""
+    """Arguments `model` and `peft_config` of the trainer."""
     log: MetricsLog
     clock: Clock
     rehearsal: Any
     practice: Any
     learning: Learning
     steps: WholeSteps = field(default_factory=WholeSteps)
-    """Where it can be interrupted."""
+    """Callback that limits interrupts to resumable states."""
     manager: CheckpointManager | None = None
-    """Evaluates the run and knows its best state, if the trainer has one."""
+    """Callback that evaluates the run and keeps its best state; None without evaluations."""
     agreement: Agreement | None = None
-    """With the recordings that it learned from, once it has ended."""
+    """Agreement with the recordings, measured at the end of the run."""
 
     @property
     def lora(self) -> Any:
@@ -121,27 +121,27 @@ class Run:
 
     @property
     def callbacks(self) -> list[TrainerCallback]:
-        """What goes along with the training."""
+        """Callbacks of the trainer."""
         every = self.settings.snapshot_every
         kept = [Snapshots(self.folder / "snapshots", every, self.about, self.library.save)] if every else []
         return [self.steps, self.clock, self.log, self.learning, ReturnFreed(), *kept]
 
     @property
     def given(self) -> dict[str, Any]:
-        """What its trainer is given (`sdft.trainers.base.RunTrainer`), of what all trainers take."""
+        """Arguments that all trainers share (`sdft.trainers.base.RunTrainer`)."""
         about = {"settings": self.settings, "checkpoints": self.folder / "checkpoints", "callbacks": self.callbacks}
         return {**about, **self.learner}
 
     @property
     def about(self) -> dict[str, Any]:
-        """What is said beside every adapter of the run."""
+        """Metadata saved beside every adapter of the run."""
         settings, prompt = self.settings.model_dump(mode="json"), prompt_of(self.settings).model_dump(mode="json")
         return {**self.base, "learned": self.learned, PROMPT: prompt, "settings": settings, "versions": versions()}
 
     def train(self, trainer: Any) -> None:
-        """Train, from the beginning or from the checkpoint; a run that was at its end, or its time, has ended there."""
+        """Train from the beginning or from the checkpoint, unless the run has ended there or used up its time."""
         trainer.rehearsal, trainer.practice, trainer.about = self.rehearsal, self.practice, self.about
-        trainer.seconds.update(self.log.seconds)  # of earlier starts
+        trainer.seconds.update(self.log.seconds)  # seconds of earlier starts
         self.log.seconds = trainer.seconds
         self.log.prepared()
         if self.manager is None or not self.manager.stopped:
@@ -156,7 +156,7 @@ class Run:
             return
         check_resumable(trainer)
         last = checkpoint(self.folder / "checkpoints", self.last)
-        ended = self.last >= self.settings.steps  # of fewer rows than steps, transformers would begin another epoch
+        ended = self.last >= self.settings.steps  # with fewer rows than steps, transformers would start another epoch
         if not (ended or self.clock.is_up()):
             trainer.train(resume_from_checkpoint=str(last))
             return
@@ -164,7 +164,7 @@ class Run:
         self.clock.cut_off = not ended
 
     def summary(self, trainer: Any) -> dict[str, Any]:
-        """Return what is said beside the adapter of a run that has ended."""
+        """Return the metadata saved beside the adapter of a finished run."""
         return {
             **self.about,
             "steps": max(trainer.state.global_step, self.last or 0),
@@ -178,21 +178,22 @@ class Run:
 
 
 class TrainOptions(TypedDict, total=False):
-    """What every way to train can be given besides its settings and folder, as with `sdft.train`."""
+    """Options of all training functions besides settings and folder, as in `sdft.train`."""
 
     policy: Any
-    """A loaded model to train, or None to load `settings.model`. It is wrapped by PEFT in place."""
+    """Loaded model to train; None to load `settings.model`. PEFT wraps it in place."""
     resume: bool
-    """Continue from the last checkpoint in the folder, if there is one."""
+    """Whether to continue from the last checkpoint in the folder, if one exists."""
     progress: Progress | None
-    """Called after every optimizer step with its number and metrics."""
+    """Function called after every optimizer step with its number and metrics."""
 
 
 MakeTrainer = Callable[[Run], AbstractContextManager[Any]]
-"""Makes the trainer of a run (`sdft.trainers.base.RunTrainer`); what it needs is there for as long as the context."""
+"""Function that makes a run's trainer (`sdft.trainers.base.RunTrainer`), with its resources open within the context."""
 
 Check = Callable[[Path, int | None], MakeTrainer]
-"""Checks, before anything is written or loaded, whether a run can begin in a folder, or be resumed from a step."""
+"""Function that checks, before anything is written or loaded, whether a run can begin in a folder or resume from a
+step."""
 
 
 def run_training(
@@ -205,9 +206,9 @@ def run_training(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train an adapter in some way; arguments, files and what is returned are as with `sdft.train`.
+    """Train an adapter. Arguments, files and the return value are those of `sdft.train`.
 
-    What learns is `library`, torch if not given.
+    `check` chooses the trainer; `library` is the learning library, torch by default.
     """
     folder, library = Path(out), library or torch_library()
     with alone_in(folder):
@@ -226,10 +227,10 @@ def run_training(
 
 
 def refuse_sdft_only(settings: TrainSettings, *, workers: bool = False) -> None:
-    """Refuse settings that ask for what only SDFT does; `workers`: other processes may play the episodes all the same.
+    """Refuse settings that only SDFT supports; with `workers`, `rollouts.workers` is allowed.
 
     Raises:
-        ValueError: there are such.
+        ValueError: such settings are given.
     """
     if only := [name for name in sdft_only(settings) if not (workers and name == "rollouts.workers")]:
         whose = "SDFT and GRPO" if only == ["rollouts.workers"] else "SDFT"
@@ -237,10 +238,10 @@ def refuse_sdft_only(settings: TrainSettings, *, workers: bool = False) -> None:
 
 
 def refuse_images(run: Run) -> None:
-    """Refuse a model that would be shown screenshots, as only SDFT does in training.
+    """Refuse a model that would get screenshots, which only SDFT supports in training.
 
     Raises:
-        ValueError: it is one.
+        ValueError: the model would get screenshots.
     """
     if shows_images(run.policy, run.settings):
         raise ValueError(

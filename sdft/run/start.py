@@ -1,4 +1,4 @@
-"""The adapter that a run starts from: whether it can be trained further, and which shape the run's own has by it."""
+"""The adapter that a run starts from: whether it can be trained further, and the settings that it determines."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from selfsurf.sdft.settings import TrainSettings
 
 
 def check_start(settings: TrainSettings) -> None:
-    """Make sure that the adapter that a run starts from, if it does, can be trained further and is as was asked for.
+    """Check that the adapter that a run starts from, if any, can be trained further and fits the settings.
 
     Raises:
-        FileNotFoundError: there is none.
-        AdapterError: it is damaged, of MLX, or more than LoRA matrices.
-        ValueError: settings name another rank or other targets than it has.
+        FileNotFoundError: the folder has no adapter.
+        AdapterError: the adapter is damaged, of MLX, or more than LoRA matrices.
+        ValueError: the settings name another rank or other targets than the adapter's.
     """
     adapter = settings.start_from
     check_peft(adapter)
@@ -36,7 +36,7 @@ def check_start(settings: TrainSettings) -> None:
 
 
 def shape_of(adapter: Path | None) -> dict[str, Any]:
-    """Return the settings that the adapter that a run starts from decides; none without one."""
+    """Return the settings determined by the adapter that a run starts from; empty without one."""
     if adapter is None:
         return {}
     config, known = read_config(adapter), read_about(adapter).get("settings", {})

@@ -1,4 +1,4 @@
-"""A torch trainer whose checkpoints survive a kill, and which can go back to one of them."""
+"""A torch trainer with atomic checkpoints and rollbacks to them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from selfsurf.sdft.teacher.weights import STUDENT, activate
 
 
 class WholeCheckpoints(Trainer):
-    """A trainer whose checkpoints are whole or not there. It comes before the real trainer among a class's bases."""
+    """Mixin that makes checkpoints atomic. Has to precede the actual trainer among a class's bases."""
 
     about: Mapping[str, Any] | None = None
-    """What is said beside every adapter of the run, checkpoints included; None: nothing."""
+    """Metadata saved beside every adapter of the run, including checkpoints; None for none."""
     _saving_to: Path | None = None
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -49,14 +49,14 @@ class WholeCheckpoints(Trainer):
         self.accelerator.wait_for_everyone()
 
     def put_back(self, step: int) -> None:
-        """Put adapter and teacher of a checkpoint into the model."""
+        """Load adapter and teacher of a checkpoint into the model."""
         training = self.model.training
         self._load_from_checkpoint(str(files.checkpoint(Path(self.args.output_dir), step)))
         activate(self.model, STUDENT)
-        self.model.train(training)  # PEFT leaves a model in evaluation mode, by which TRL tells what figures are for
+        self.model.train(training)  # PEFT leaves evaluation mode on; TRL files metrics by mode
 
     def slow_down(self, step: int, factor: float) -> None:
-        """Put back the optimizer of a checkpoint, and multiply the learning rate from now on."""
+        """Restore the optimizer from a checkpoint, and multiply the learning rate by `factor` from now on."""
         saved = files.checkpoint(Path(self.args.output_dir), step) / "optimizer.pt"
         optimizer, schedule = self.optimizer, self.lr_scheduler
         optimizer.load_state_dict(torch.load(saved, map_location="cpu", weights_only=True))

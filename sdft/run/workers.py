@@ -1,4 +1,4 @@
-"""Starts the workers on a Ray cluster that make a trainer's episodes."""
+"""Start of the workers on a Ray cluster that play a trainer's episodes."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def generating(
     env_options: dict[str, Any],
     lead: float = 0.0,
 ) -> Iterator[Generator | None]:
-    """Yield the generator of a trainer with workers, or None for one in this process.
+    """Yield the generator of a trainer with workers, or None if episodes are played in this process.
 
     Args:
-        layout: how many workers, and what they take.
-        policy: the model, before training has wrapped it.
-        lora: the `LoraConfig` of its adapter.
-        agent_of: makes the acting agent (`sdft.rollouts.ray_browser.Setup`).
-        env_options: passed to every environment.
-        lead: how likely the oracle is to begin an episode.
+        layout: number and resources of the workers.
+        policy: policy of the model, before training has wrapped it.
+        lora: `LoraConfig` of its adapter.
+        agent_of: function that makes the acting agent (`sdft.rollouts.ray_browser.Setup`).
+        env_options: options of every environment.
+        lead: probability that the oracle takes each step at the start of an episode.
 
     Raises:
-        RolloutError: the cluster has too little, or workers don't start.
-        ValueError: the model is in this process's memory, where workers can't load it from.
+        RolloutError: the cluster has too few resources, or workers don't start.
+        ValueError: the model exists only in this process's memory, where workers can't load it from.
     """
     if layout.workers == 0:
         yield None
@@ -63,7 +63,7 @@ def generating(
 
 
 def _sources_of(agent_of: Callable[[Policy], LLMAgent]) -> Sources:
-    """Return the source of what the agent's options name: a prompt, functions."""
+    """Return the source code of the modules named in the agent's options: a prompt, functions."""
     given = getattr(agent_of, "keywords", {}).values()
     options = [value.model_dump() if isinstance(value, BaseModel) else value for value in given]
     return Sources.of([kind.__module__ for kind in named_in(options)])

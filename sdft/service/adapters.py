@@ -1,4 +1,4 @@
-"""Adapters that the service keeps: each in a folder with an archive for PEFT and, where it can be, one for MLX."""
+"""Adapters stored by the service, each in a folder with an archive for PEFT and, if possible, one for MLX."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from selfsurf.sdft.service.schemas import Adapter, File, Form, Probe
 from selfsurf.sdft.service.store import Store
 
 PROBE = "probe.json"
-"""The file beside an adapter that holds its probe."""
+"""File name of an adapter's probe, in its folder."""
 
 
 def archive_of(place: Place, name: str, form: Form) -> Path:
-    """Return where an adapter's archive is."""
+    """Return the path of an adapter's archive."""
     return place.root / "adapters" / name / f"{form}.tar.gz"
 
 
@@ -50,16 +50,16 @@ def keep(
     job: str | None = None,
     probe: Probe | None = None,
 ) -> Adapter:
-    """Keep a copy of a PEFT adapter under a name; one of the same name is replaced. A kill leaves all of it, or none.
+    """Store a copy of a PEFT adapter under a name, replacing any adapter of that name. The write is atomic.
 
     Args:
         place: the service's folder.
-        store: its memory.
-        source: the adapter's folder.
-        name: new.
-        model: the base's name and where it is.
-        job: that made it.
-        probe: what the model thinks of a fixed text.
+        store: the service's database.
+        source: folder of the adapter.
+        name: name of the copy.
+        model: the base model's name and source.
+        job: id of the job that made the adapter.
+        probe: the model's logits for a fixed text.
     """
     target = place.root / "adapters" / name
     made = target.with_name(f"{name}.{UNFINISHED}")
@@ -75,7 +75,7 @@ def keep(
         peft_to_mlx(made / "peft", made / "mlx", base=model[1])
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(made / "peft" / PROBE, made / "mlx" / PROBE)
-    except (ModelError, FileNotFoundError) as error:  # an AdapterError is one
+    except (ModelError, FileNotFoundError) as error:  # includes AdapterError
         reason = str(error)
         shutil.rmtree(made / "mlx", ignore_errors=True)
     files: dict[Form, File] = {}
@@ -90,17 +90,17 @@ def keep(
 
 
 def bring(place: Place, store: Store, archive: Path, name: str, model: tuple[str, str]) -> Adapter:
-    """Keep an adapter from elsewhere, in PEFT's format, of one of the server's base models.
+    """Store an imported PEFT adapter of one of the server's base models.
 
     Raises:
-        Refused: it is none.
+        Refused: the archive contains no such adapter.
     """
     made = archive.with_suffix(".folder")
     room = place.settings().quota - place.used()
     try:
         with archive.open("rb") as file:
             unpack(file, made, BROUGHT_NAME, most=max(0, min(LARGEST_ADAPTER, room)), largest=LARGEST_ADAPTER)
-        (made / PROBE).unlink(missing_ok=True)  # nobody has checked it here
+        (made / PROBE).unlink(missing_ok=True)  # an unverified probe isn't kept
         check_foreign(made)
         check_base(made, model[1])
         return keep(place, store, made, name, model=model)
@@ -117,10 +117,10 @@ def bring(place: Place, store: Store, archive: Path, name: str, model: tuple[str
 
 
 def remove(place: Place, store: Store, name: str) -> None:
-    """Delete an adapter that nobody holds.
+    """Delete an adapter that isn't in use.
 
     Raises:
-        Refused: it is held, or is not there.
+        Refused: the adapter is in use, or doesn't exist.
     """
     try:
         one = store.adapter(name)

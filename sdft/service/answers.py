@@ -1,4 +1,4 @@
-"""A request that changes something and is sent again, because its answer was lost, does it only once."""
+"""Idempotent requests: a request sent again, because its response was lost, takes effect only once."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def once(
     *,
     long: bool = False,
 ) -> Response:
-    """Do what a request asks for, or return what was answered the first time. Refusals are not kept.
+    """Execute a request, or return its first response. Refusals are not stored.
 
     Args:
-        store: remembers the answer, in one transaction with what is done.
-        key: of the request; None: it is done each time.
+        store: database in which the response is stored, in one transaction with the effects.
+        key: idempotency key of the request; None to execute it each time.
         asked: method and path.
-        body: of the request.
-        do: returns the answer's body; None for none.
-        status: of the answer.
-        long: it takes its time: the transaction is not kept open meanwhile, and it must be harmless to do twice.
+        body: body of the request.
+        do: function that executes the request and returns the response's body; None for an empty body.
+        status: HTTP status of the response.
+        long: whether the execution takes long; it then runs outside the transaction, and must be harmless to repeat.
 
     Raises:
         Refused: the key was used for another request.

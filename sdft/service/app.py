@@ -1,4 +1,4 @@
-"""The service as an application: its addresses, behind their guard, with the supervisor that works meanwhile."""
+"""The service as an ASGI application: its routes behind the guard, and the supervisor running beside them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from selfsurf.sdft.service.supervisor import Supervisor
 from selfsurf.sdft.service.uploads import KEPT, Uploads
 
 TIDY = 600.0
-"""Seconds between two rounds of putting things away."""
+"""Seconds between two cleanups."""
 _PAGE = Path(__file__).parent / "page"
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -42,9 +42,9 @@ def make_app(root: Path, settings: ServiceSettings, tokens: Sequence[str] = ()) 
     """Return the application.
 
     Args:
-        root: the service's folder; one server at a time uses it.
-        settings: what the operator allows.
-        tokens: any of them lets in; none: for this machine alone.
+        root: the service's folder, used by one server at a time.
+        settings: limits set by the operator.
+        tokens: accepted tokens; empty to accept requests from this machine only.
     """
     place = Place(root)
     place.settle(settings)
@@ -70,13 +70,13 @@ def make_app(root: Path, settings: ServiceSettings, tokens: Sequence[str] = ()) 
     )
     add_handlers(app)
     app.add_middleware(Guard, tokens=tokens, metrics=metrics)
-    secured = [Security(HTTPBearer(auto_error=False))] if tokens else []  # the guard checks; this tells the schema
+    secured = [Security(HTTPBearer(auto_error=False))] if tokens else []  # for the schema; the guard checks the token
     app.include_router(train_routes(place, store, settings), dependencies=secured)
     app.include_router(data_routes(place, store, settings, uploads, metrics), dependencies=secured)
 
     @app.get("/health")
     def health() -> Health:
-        """Say that the server is there, and what it trains."""
+        """Report that the server is running, and which models it trains."""
         busy = any(job.status == "running" for job, _, _ in store.unfinished())
         return Health(
             version=app.version,
@@ -89,7 +89,7 @@ def make_app(root: Path, settings: ServiceSettings, tokens: Sequence[str] = ()) 
         "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}, dependencies=secured
     )
     def figures() -> Response:
-        """Figures for Prometheus."""
+        """Return the metrics for Prometheus."""
         return Response(metrics.text(place, store, settings.quota), media_type="text/plain; version=0.0.4")
 
     def page(name: str, kind: str) -> None:
@@ -113,14 +113,14 @@ async def _tidy(place: Place, store: Store, uploads: Uploads, settings: ServiceS
 
 
 def tidy_once(place: Place, store: Store, uploads: Uploads, settings: ServiceSettings) -> None:
-    """Remove what is older than it is kept: halves of uploads, episodes that no job uses, runs of finished jobs."""
+    """Remove expired data: partial uploads, episodes that no job uses, and runs of finished jobs."""
     before = time.time() - 86_400 * settings.keep_days
     uploads.tidy()
     store.tidy()
     for id in store.idle_episodes(before):
-        with store.transaction(), contextlib.suppress(Refused):  # a job may use it since
+        with store.transaction(), contextlib.suppress(Refused):  # a job may have started to use it
             uploads.remove_episode(id)
-    for left in place.root.glob(f"*/*.{UNFINISHED}"):  # adapters and episodes, made or removed by halves
+    for left in place.root.glob(f"*/*.{UNFINISHED}"):  # partly written or removed adapters and episodes
         if time.time() - left.stat().st_mtime > KEPT:
             discard(left)
     for folder in (place.root / "jobs").iterdir():

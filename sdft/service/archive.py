@@ -1,7 +1,7 @@
-"""Archives of episodes and adapters: packed the same way each time, and read as if by an enemy.
+"""Archives of episodes and adapters, packed reproducibly and unpacked as untrusted input.
 
-Of an archive only regular files with expected names are read. Its format is the plain one of POSIX (ustar): an entry of
-any other type (links, devices, long names, extended headers) is refused, so no library acts on what an entry says.
+Only regular files with expected names are read from an archive. The format is plain POSIX (ustar): an entry of any
+other type (links, devices, long names, extended headers) is refused, so no library acts on an entry's contents.
 """
 
 from __future__ import annotations
@@ -27,30 +27,31 @@ ADAPTER_NAME = re.compile(
     r"(?:adapter_config\.json|adapter_model\.safetensors|adapters\.safetensors|selfsurf\.json|probe\.json|README\.md)"
 )
 BROUGHT_NAME = re.compile(rf"(?:{ADAPTER_NAME.pattern}|origin\.json)")
-"""Of an adapter that `deploy` fetched, with the file that says from where."""
+"""File names of an adapter that `deploy` fetched, including the file that records its origin."""
 LARGEST_ADAPTER = 8 * 2**30
-"""Bytes of an adapter; in float32 one of rank 64 for a model of 70 billion weights has 3.3 GB."""
+"""Maximum size of an adapter in bytes. In float32, an adapter of rank 64 for a model of 70 billion weights has 3.3 GB.
+"""
 _FOLDER = re.compile(r"(?:\./?|(?:\./)?artifacts/?)")
 
 
 class ArchiveError(ValueError):
-    """An archive holds something that it should not, or is damaged."""
+    """An archive is damaged, or has a forbidden entry."""
 
 
 class TooLarge(ArchiveError):
-    """What is in an archive is larger than it may be."""
+    """The contents of an archive exceed the size limit."""
 
 
 def pack(folder: Path, names: re.Pattern[str], out: Path) -> Path:
-    """Write the files of a folder as a tar.gz: the same bytes for the same content, on the same machine.
+    """Write the files of a folder as a tar.gz, with equal bytes for equal contents on the same machine.
 
     Args:
-        folder: with the files.
-        names: which of them (`EPISODE_NAME`, `ADAPTER_NAME`, `BROUGHT_NAME`).
-        out: the archive.
+        folder: folder with the files.
+        names: pattern of the files to pack (`EPISODE_NAME`, `ADAPTER_NAME`, `BROUGHT_NAME`).
+        out: path of the archive.
 
     Raises:
-        ArchiveError: the folder holds links or other things that are no files.
+        ArchiveError: the folder contains links or other irregular files.
     """
     files = sorted(path for path in folder.rglob("*") if names.fullmatch(path.relative_to(folder).as_posix()))
     with (
@@ -71,17 +72,18 @@ def pack(folder: Path, names: re.Pattern[str], out: Path) -> Path:
 def unpack(
     archive: BinaryIO, folder: Path, names: re.Pattern[str], *, most: int = LARGEST, largest: int = LARGEST_FILE
 ) -> int:
-    """Write an archive's files into a new folder; return their bytes.
+    """Write an archive's files into a new folder; return their total size in bytes.
 
     Args:
         archive: a tar.gz.
-        folder: is made.
-        names: the names that files may have.
-        most: bytes of all together.
-        largest: bytes of one file.
+        folder: folder to create.
+        names: pattern of allowed file names.
+        most: maximum total size in bytes.
+        largest: maximum size of one file in bytes.
 
     Raises:
-        ArchiveError: it holds anything else, twice the same, too much, or is damaged. Remove the folder then.
+        ArchiveError: the archive has a forbidden or repeated entry, is too large, or is damaged. The caller has to
+            remove the folder.
     """
     folder.mkdir(parents=True)
     total = 0

@@ -1,4 +1,4 @@
-"""The client of a training service: each call is sent again until it is answered, and does what it asks for once."""
+"""Client of a training service. Each call is retried until it is answered, and takes effect only once."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ from selfsurf.sdft.service.schemas import (
 )
 
 PATIENCE = 600.0
-"""Seconds for which a server may be away; a choice: it outlasts a restart."""
+"""Seconds of retries while the server is unavailable; chosen to outlast a restart."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
 _SILENCE = 60.0
-"""Seconds without a byte after which a connection is dead; streams have a ping every 15."""
+"""Seconds without a byte after which a connection counts as dead. Streams have a ping every 15 seconds."""
 _GIVING_BACK = 5.0
-"""Seconds for a lease to be given back."""
+"""Timeout of releasing a lease, in seconds."""
 _PIECE = 2**18
 
 T = TypeVar("T", bound="Any")
 S = TypeVar("S", bound=Schema)
 Moved = Callable[[int], None]
-"""Called with the bytes that have arrived."""
+"""Function called with the number of bytes transferred."""
 
 _log = logging.getLogger(__name__)
 
 
 class ServiceError(RuntimeError):
-    """The server can't be reached, or refuses. The message says what to do."""
+    """The server can't be reached, or refuses a request. The message states the remedy."""
 
     def __init__(self, message: str, problem: Problem | None = None) -> None:
         super().__init__(message)
@@ -66,15 +66,15 @@ class ServiceError(RuntimeError):
 
 
 class ServiceClient:
-    """Speaks with one server; for use as a context manager.
+    """Client of one server. A context manager.
 
     Args:
-        url: of the server.
-        token: its token; empty for one on this machine that wants none.
-        patience: seconds for which it may be away.
+        url: address of the server.
+        token: token of the server; empty for a local server without one.
+        patience: seconds of retries while the server is unavailable.
 
     Raises:
-        ServiceError: the address or the token can't be one.
+        ServiceError: the address or the token is malformed.
     """
 
     def __init__(self, url: str, token: str = "", *, patience: float = PATIENCE) -> None:
@@ -97,12 +97,12 @@ class ServiceClient:
         self._http.close()
 
     def _patiently(self, do: Callable[[], T]) -> T:
-        """Do something until it is done: again where the connection breaks, or the server says that it may work later.
+        """Call a function until it succeeds, retrying after connection errors and retryable responses.
 
-        Patience begins anew where something has moved (`_went_on`).
+        Progress (`_went_on`) restarts the time limit.
 
         Raises:
-            ServiceError: the server refuses, or patience is over.
+            ServiceError: the server refuses, or the time limit is reached.
         """
         end, wait, told = time.monotonic() + self._patience, _FIRST_WAIT, False
         while True:
@@ -128,7 +128,7 @@ class ServiceClient:
             wait = min(2 * wait, _LONGEST_WAIT)
 
     def _went_on(self) -> None:
-        """Take note that part of what is being done needn't be done again."""
+        """Record progress that a retry need not repeat."""
         self._moved_at = time.monotonic()
 
     def _call(self, kind: type[S], method: str, path: str, *, key: str | None = None, **more: Any) -> S:
@@ -136,15 +136,15 @@ class ServiceClient:
         return self._patiently(lambda: _read(kind, self._http.request(method, path, headers=headers, **more)))
 
     def health(self) -> Health:
-        """Ask whether the server is there."""
+        """Return the server's health."""
         return self._call(Health, "GET", "/health")
 
     def upload(self, folder: Path, moved: Moved = lambda done: None) -> str:
-        """Bring an episode and return its id; one that the server has is not sent again.
+        """Upload an episode and return its id; an episode that the server has is not sent again.
 
         Raises:
-            ServiceError: the server refuses it.
-            ArchiveError: it can't be packed.
+            ServiceError: the server refuses the episode.
+            ArchiveError: the episode can't be packed.
         """
         id = episode_id(folder)
         try:
@@ -168,7 +168,7 @@ class ServiceClient:
         return str(done.episode)
 
     def _send(self, archive: Path, name: str, now: Uploaded, moved: Moved) -> Uploaded:
-        """Send what the server does not have yet of an archive."""
+        """Send the part of an archive that the server doesn't have yet."""
         length = archive.stat().st_size
         headers = {"upload-id": name, "upload-offset": str(now.offset), "upload-length": str(length),
                    "content-length": str(length - now.offset), "idempotency-key": f"{name}-{now.offset}"}  # fmt: skip
@@ -186,13 +186,13 @@ class ServiceClient:
         return done
 
     def train(self, request: TrainRequest) -> Job:
-        """Have an adapter trained; the same request, sent again whenever, is the same job."""
+        """Start the training of an adapter. The same request always returns the same job."""
         key = hashlib.sha256(request.model_dump_json().encode()).hexdigest()
         queued = self._call(Job, "POST", "/train", key=key, json=request.model_dump(mode="json"))
         return self.job(queued.id)
 
     def job(self, id: str) -> Job:
-        """Return a job as it is now."""
+        """Return the current state of a job."""
         return self._call(Job, "GET", f"/jobs/{id}")
 
     def jobs(self, limit: int = 20) -> list[Job]:
@@ -200,11 +200,11 @@ class ServiceClient:
         return self._call(Jobs, "GET", "/jobs", params={"limit": limit}).data
 
     def resume(self, id: str) -> Job:
-        """Have a failed or cancelled job gone on with."""
+        """Resume a failed or cancelled job."""
         return self._call(Job, "POST", f"/jobs/{id}/resume")
 
     def cancel(self, id: str) -> Job:
-        """Have a job cancelled."""
+        """Cancel a job."""
         return self._call(Job, "POST", f"/jobs/{id}/cancel")
 
     def follow(self, id: str) -> Iterator[Event]:
@@ -218,7 +218,7 @@ class ServiceClient:
                 return
 
     def _some_events(self, id: str, after: int) -> list[Event]:
-        """Return the events after a number, as soon as there are some, or the job has ended, or the server pauses."""
+        """Wait for events after a number; return them, or none if the job has ended or the stream closes."""
         found: list[Event] = []
         with self._http.stream("GET", f"/jobs/{id}/events", headers={"last-event-id": str(after)}) as answer:
             _check(answer)
@@ -231,7 +231,7 @@ class ServiceClient:
         return found
 
     def adapter(self, name: str) -> Adapter:
-        """Return what is known of an adapter."""
+        """Return an adapter's description."""
         return self._call(Adapter, "GET", f"/adapters/{name}")
 
     def adapters(self, limit: int = 20) -> list[Adapter]:
@@ -240,7 +240,7 @@ class ServiceClient:
 
     @contextmanager
     def held(self, name: str) -> Iterator[None]:
-        """Within this context an adapter is not deleted."""
+        """Protect an adapter from deletion within this context."""
         lease = self._call(Lease, "POST", f"/adapters/{name}/leases").id
         try:
             yield
@@ -248,7 +248,7 @@ class ServiceClient:
             try:
                 _check(self._http.delete(f"/adapters/{name}/leases/{lease}", timeout=_GIVING_BACK))
             except (httpx.HTTPError, ServiceError) as error:
-                _log.info("The lease was not given back: %s", error)  # it ends by itself
+                _log.info("The lease was not given back: %s", error)  # the lease expires by itself
 
     def download(
         self,
@@ -259,17 +259,17 @@ class ServiceClient:
         *,
         finish: Callable[[Path], None] = lambda made: None,
     ) -> Path:
-        """Fetch an adapter into a new folder; what has arrived stays for the next try.
+        """Download an adapter into a new folder. A partial download is kept for the next attempt.
 
         Args:
             one: the adapter.
-            form: whose format is fetched.
-            out: the folder; is not there until all is in it.
-            moved: called with the bytes that have arrived.
-            finish: called with the folder before it is put in its place, to add to it.
+            form: format to download.
+            out: folder to create, atomically.
+            moved: function called with the number of bytes downloaded.
+            finish: function called with the temporary folder before it is renamed, to add files to it.
 
         Raises:
-            ServiceError: it is not to be had in this form, or what came is not what the server has.
+            ServiceError: the adapter isn't available in this format, or the downloaded data differs from the server's.
         """
         if form not in one.files:
             raise ServiceError(f"{one.name} can't be had in {form.upper()}'s form: {one.reason}")
@@ -279,7 +279,7 @@ class ServiceClient:
         path = f"/adapters/{one.name}/download?format={form}"
 
         def fetch() -> None:
-            with self.held(one.name):  # by each try: a lease ends by itself
+            with self.held(one.name):  # one lease per attempt, because leases expire
                 self._fetch(path, file, part, moved)
 
         self._patiently(fetch)
@@ -311,14 +311,14 @@ class ServiceClient:
         if file_sha256(part) != file.sha256:
             part.unlink()
             told = "What arrived is not what the server says it has."
-            raise ServiceError(told, Problem(type="wrong_hash", message=told, retryable=have > 0))  # once, from 0 on
+            raise ServiceError(told, Problem(type="wrong_hash", message=told, retryable=have > 0))  # retry from byte 0
 
 
 def episode_id(folder: Path) -> str:
-    """Return the id that an episode has on any server.
+    """Return the id of an episode, which is the same on every server.
 
     Raises:
-        ArchiveError: it has no manifest: it was cut off, or is of format 1.
+        ArchiveError: the episode has no manifest: it was cut off, or is of format 1.
     """
     try:
         files = json.loads((folder / "manifest.json").read_text(encoding="utf8"))["files"]
@@ -328,10 +328,10 @@ def episode_id(folder: Path) -> str:
 
 
 def _read(kind: type[S], answer: httpx.Response) -> S:
-    """Return what a server has answered.
+    """Parse a server's response.
 
     Raises:
-        ServiceError: it is an error, or no answer of a training service.
+        ServiceError: the response is an error, or not from a training service.
     """
     _check(answer)
     try:
@@ -341,10 +341,10 @@ def _read(kind: type[S], answer: httpx.Response) -> S:
 
 
 def _check(answer: httpx.Response) -> None:
-    """Look for errors.
+    """Raise ServiceError for an error response or a redirect.
 
     Raises:
-        ServiceError: a response is one, or sends us elsewhere.
+        ServiceError: the response is an error or a redirect.
     """
     if answer.has_redirect_location:
         raise ServiceError(f"{answer.url} redirects to {answer.headers['location']}: give that server's address.")
@@ -353,7 +353,7 @@ def _check(answer: httpx.Response) -> None:
     answer.read()
     try:
         problem = Problem.model_validate_json(answer.content)
-    except ValueError:  # of a proxy, for example
+    except ValueError:  # for example a proxy's error page
         problem = Problem(
             type="http", message=f"The server answered {answer.status_code}.", retryable=answer.status_code >= 500
         )

@@ -1,4 +1,4 @@
-"""From episodes here to an adapter here, trained on a server. Interrupted anywhere and begun again, it goes on."""
+"""Deployment: upload local episodes, train on a server, download the adapter. Resumes after any interruption."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from selfsurf.sdft.service.schemas import Adapter, Form, Hyperparameters, Job, T
 
 TAKEN = "{out} holds something else: choose another --out, or remove it."
 ORIGIN = "origin.json"
-"""The file beside a downloaded adapter that says what came: the `request` that it was trained by, as a hash; `sha256`
-of the archive; hashes of the `files`."""
+"""File name of a downloaded adapter's origin: the hash of the training `request`, the `sha256` of the archive, and
+hashes of the `files`."""
 
 
 class Watcher(Protocol):
-    """Is told how far it is."""
+    """Interface for progress reports."""
 
     def stage(self, title: str, total: int) -> Callable[..., None]:
-        """Something begins; return what is called with how much of it is done, and with `figures` of a training."""
+        """Begin a stage; return a function to call with the amount done, and with `figures` of a training."""
 
     def said(self, text: str) -> None:
-        """The server says something."""
+        """Report a log message of the server."""
 
 
 def deploy(
@@ -46,24 +46,24 @@ def deploy(
     form: Form = "peft",
     enrich: bool = False,
 ) -> dict[str, Any]:
-    """Upload episodes, have an adapter trained, fetch it, and make sure that it is what the server has.
+    """Upload episodes, train an adapter, download it, and verify that it equals the server's.
 
     Args:
-        client: of the server.
-        folders: of the episodes.
-        name: of the adapter on the server.
-        out: folder of the adapter; is made. One that is there already, and the same, is not fetched again.
-        watcher: is told how far it is.
-        model: the base's name on the server, and its name or folder here.
-        settings: of the training.
-        form: whose format is fetched.
-        enrich: have a large model explain the demonstrations.
+        client: client of the server.
+        folders: folders of the episodes.
+        name: name of the adapter on the server.
+        out: folder of the adapter. If it already contains the same adapter, nothing is downloaded.
+        watcher: receiver of progress reports.
+        model: the base model's name on the server, and its local name or folder.
+        settings: settings of the training.
+        form: format to download.
+        enrich: whether a large model explains the demonstrations.
 
     Returns:
-        `job`, `adapter` (the folder), `name` (on the server), `figures`, and `probe`, what was found by the logits.
+        `job`, `adapter` (the folder), `name` (on the server), `figures`, and `probe`, the result of comparing logits.
 
     Raises:
-        ServiceError: the server refuses, the training failed, or what came is not what was trained.
+        ServiceError: the server refuses, the training failed, or the downloaded adapter isn't the trained one.
     """
     request = TrainRequest(
         episodes=tuple(dict.fromkeys(map(episode_id, folders))), adapter=name, model=model[0], settings=settings,
@@ -105,7 +105,7 @@ def deploy(
 
 
 def _followed(client: ServiceClient, job: Job, watcher: Watcher) -> Job:
-    """Wait for a job's end; return it as it is then."""
+    """Wait for a job's end; return the finished job."""
     update = None
     for event in client.follow(job.id):
         if event.type == "progress":
@@ -122,10 +122,10 @@ def _followed(client: ServiceClient, job: Job, watcher: Watcher) -> Job:
 
 
 def verify(one: Adapter, form: Form, folder: Path, model: str) -> str:
-    """Compare what the adapter does here with what it did on the server; return what was found, in a sentence.
+    """Compare the adapter's logits here with those on the server; return the result in a sentence.
 
     Raises:
-        ServiceError: it does something else.
+        ServiceError: the logits differ.
     """
     check_folder(folder)
     check_base_on_disk(folder, model)
@@ -154,10 +154,10 @@ def _note_origin(origin: dict[str, str], one: Adapter, form: Form, made: Path) -
 
 
 def _origin(out: Path) -> dict[str, Any] | None:
-    """Return what is known of the adapter that an earlier `deploy` left in a folder; None of an empty one.
+    """Return the origin of the adapter that an earlier `deploy` left in a folder; None for an empty folder.
 
     Raises:
-        ServiceError: something else is in it, or the adapter isn't as it came.
+        ServiceError: the folder contains something else, or the adapter has been modified.
     """
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None

@@ -1,7 +1,7 @@
-"""A job on a node of a Ray cluster: the server's trainer process sends what it needs, and brings back what is made.
+"""A job on a node of a Ray cluster: the server's trainer process sends its inputs and retrieves its results.
 
-On the node the job is done in a service's folder of its own, by the trainer as everywhere. After each checkpoint the
-run comes back, so that a job whose node is lost goes on from there on another. The server's store alone is the ledger.
+On the node the job runs in a service folder of its own, with the normal trainer. The run is copied back after each
+checkpoint, so that a job whose node is lost resumes on another. Only the server's database counts.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ from selfsurf.sdft.service.schemas import FINISHED, Adapter, Event, Job, TrainRe
 from selfsurf.sdft.service.store import Store
 
 TURN = 0.5
-"""Seconds between two looks at a node."""
+"""Seconds between two polls of a node."""
 ENDING = 60.0
-"""Seconds that a node has for its last checkpoint."""
+"""Seconds for a node to write its last checkpoint."""
 COPIED = ("step", "steps", "figures")
-"""Columns of a job that a node tells."""
+"""Columns of a job that are copied from a node."""
 
 
 class NodeLost(RuntimeError):
-    """The node is gone, or Ray is. The job goes on elsewhere."""
+    """The node or its Ray connection is lost. The job resumes elsewhere."""
 
 
 @dataclass
 class News:
-    """What has come about on a node since it was last asked."""
+    """Changes on a node since the last poll."""
 
     job: Job
     events: list[Event]
     run: bytes | None
-    """The run's folder, after a new checkpoint."""
+    """Packed folder of the run after a new checkpoint; None without one."""
     adapter: tuple[Adapter, bytes] | None
-    """What was made, and its archive, once the job has succeeded."""
+    """Finished adapter and its archive; None before the job has succeeded."""
     ended: bool
-    """Whether the trainer's process has."""
+    """Whether the trainer's process has ended."""
 
 
 class Node:
-    """A training on the machine that this object is on.
+    """Ray actor that runs a training on its node.
 
     Args:
-        files: the folders of the service that the job needs, packed.
-        settings: of the service.
-        request: what is to be trained.
-        model: the base's name.
+        files: packed service folders that the job needs.
+        settings: settings of the service as JSON.
+        request: training request as JSON.
+        model: name of the base model.
     """
 
     def __init__(self, files: bytes, settings: str, request: str, model: str) -> None:
@@ -88,7 +88,7 @@ class Node:
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
 
     def news(self, after: int) -> News:
-        """Tell what has come about since the event of a number."""
+        """Return the changes since the last call, with the events that follow a number."""
         ended = self._process.poll() is not None
         job, events = self._store.job(self._job), self._store.events(self._job, after)
         step, run, made = last_step(self._run), None, None
@@ -99,7 +99,7 @@ class Node:
         return News(job, events, run, made, ended)
 
     def stop(self, after: int) -> News:
-        """Have the trainer end with a checkpoint; tell what has come about."""
+        """Stop the trainer, which writes a checkpoint; return the changes."""
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(ENDING)
@@ -109,11 +109,11 @@ class Node:
 
 
 def work_elsewhere(place: Place, store: Store, job: Job) -> None:
-    """Have a job done by a node, from the beginning or its last checkpoint, and keep the adapter.
+    """Run a job on a node, from the beginning or its last checkpoint, and store the adapter.
 
     Raises:
-        NodeLost: it is to be begun again.
-        KeyboardInterrupt: it was cancelled, or the server ends; what was done is kept.
+        NodeLost: the job has to be started again.
+        KeyboardInterrupt: the job was cancelled, or the server ends; progress is kept.
     """
     try:
         import ray
@@ -141,7 +141,7 @@ def work_elsewhere(place: Place, store: Store, job: Job) -> None:
 
 
 def _follow(place: Place, store: Store, job: Job, node: Any) -> None:
-    """Write down what a node tells, to the end of the job."""
+    """Copy a node's changes to the database until the job ends."""
     import ray
 
     after = 0
@@ -172,7 +172,7 @@ def _follow(place: Place, store: Store, job: Job, node: Any) -> None:
 
 
 def _take(place: Place, store: Store, job: Job, news: News, after: int) -> tuple[int, News]:
-    """Write down what a node told; return the number of its last event, too."""
+    """Copy a node's changes to the database; return the number of the last event with them."""
     if news.run is not None:
         run = place.root / "jobs" / job.id / "run"
         made = run.with_name(f"run.{UNFINISHED}")
@@ -192,7 +192,7 @@ def _take(place: Place, store: Store, job: Job, news: News, after: int) -> tuple
 
 
 def _replace(run: Path, made: Path) -> None:
-    """Put another folder in a run's place: killed anywhere, one of them is left whole (`_mend`)."""
+    """Replace a run's folder. A kill at any point leaves one complete folder (`_mend`)."""
     if run.exists():
         shutil.rmtree(_old(run), ignore_errors=True)
         run.rename(_old(run))
@@ -201,7 +201,7 @@ def _replace(run: Path, made: Path) -> None:
 
 
 def _mend(run: Path) -> None:
-    """Put a run back that was being replaced when a process was killed."""
+    """Restore a run whose replacement was interrupted by a kill."""
     if not run.exists() and _old(run).exists():
         _old(run).rename(run)
 
@@ -211,7 +211,7 @@ def _old(run: Path) -> Path:
 
 
 def _packed(folders: Mapping[str, Path]) -> bytes:
-    """Pack folders, by the names that they are to have; again where a file goes meanwhile."""
+    """Pack folders under the given names; start over if a file disappears meanwhile."""
     while True:
         made = io.BytesIO()
         try:
@@ -225,5 +225,5 @@ def _packed(folders: Mapping[str, Path]) -> bytes:
 
 def _unpack(files: bytes, folder: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(files)) as tar:
-        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python before 3.11.4 has none
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # missing before Python 3.11.4
         tar.extractall(folder)

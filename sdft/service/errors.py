@@ -1,4 +1,4 @@
-"""How a request is refused: `{type, message, retryable}`, whatever the reason. Nothing of the request is repeated."""
+"""Error responses, all in the form `{type, message, retryable}`. No response repeats any part of the request."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from selfsurf.sdft.service.schemas import Problem
 
 
 class Refused(Exception):
-    """A request that is not done.
+    """A refused request.
 
     Args:
-        status: of HTTP.
-        type: a word for programs.
-        message: a sentence for people.
-        retryable: may the same request succeed later?
+        status: HTTP status.
+        type: machine-readable word.
+        message: human-readable sentence.
+        retryable: whether the same request may succeed later.
     """
 
     def __init__(self, status: int, type: str, message: str, *, retryable: bool = False) -> None:
@@ -30,24 +30,24 @@ class Refused(Exception):
 
 
 def answer_of(refused: Refused, **headers: str) -> JSONResponse:
-    """Return it as a response."""
+    """Return the refusal as a response."""
     return JSONResponse(refused.problem.model_dump(), refused.status, headers)
 
 
 def missing(what: str) -> Refused:
-    """Say that something is not there."""
+    """Return a 404 refusal for a missing object."""
     return Refused(404, "not_found", f"There is no such {what}.")
 
 
 def _methods(app: FastAPI, address: str) -> list[str]:
-    """The methods that there are at an address, by the most specific path that fits."""
+    """Return the methods allowed at an address, by the most specific matching path."""
     paths = app.openapi()["paths"]
     fitting = [path for path in paths if compile_path(path)[0].match(address)]
     return sorted(method.upper() for method in paths[min(fitting, key=lambda path: path.count("{"))]) if fitting else []
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Have every error of an application answered in this form."""
+    """Make all errors of an application respond in the common form."""
 
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Refused) -> JSONResponse:
@@ -63,7 +63,7 @@ def add_handlers(app: FastAPI) -> None:
         words = {404: "not_found", 405: "method_not_allowed"}
         kind = words.get(error.status_code, "invalid_request")
         headers: dict[str, Any] = dict(error.headers or {})
-        if error.status_code == 405:  # the router names those of the first route that fits alone
+        if error.status_code == 405:  # the router only names the methods of the first matching route
             headers = {"allow": ", ".join(_methods(app, request.url.path))}
         return answer_of(Refused(error.status_code, kind, str(error.detail)), **headers)
 

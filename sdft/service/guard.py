@@ -1,4 +1,4 @@
-"""What stands before every request: who may ask, from where, how much and how often; and what is counted of it."""
+"""Checks before every request (token, origin, size, rate), and its metrics."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from selfsurf.sdft.service.errors import Refused, answer_of
 from selfsurf.sdft.service.metrics import Metrics
 
 LARGEST_BODY = 2**20
-"""Bytes of a request that is no upload."""
+"""Maximum size in bytes of a request other than an upload."""
 RATE, BURST = 500.0, 1000.0
-"""Requests a second from one address, and at once."""
+"""Maximum number of requests from one address, per second and in a burst."""
 WRONG_RATE, WRONG_BURST = 0.2, 10.0
-"""Wrong tokens a second from one address, and at once."""
+"""Maximum number of wrong tokens from one address, per second and in a burst."""
 _ADDRESSES = 10_000
 FORWARDED = ("x-forwarded-", "forwarded", "x-real-ip", "via")
-"""How the headers begin that proxies add."""
+"""Prefixes of headers that proxies add."""
 _NO_TOKEN = (
     "The server's token is missing or wrong. It stands in the header Authorization: Bearer TOKEN; selfsurf's commands "
     "take it from SELFSURF_SERVER_TOKEN."
 )
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 OPEN = ("/", "/health", "/page.js", "/page.css")
-"""Paths that want no token: there is nothing of the service's data in them."""
+"""Paths without a token check; they expose none of the service's data."""
 UPLOADS = ("/upload_trajectory", "/adapters/import")
 
 _log = logging.getLogger(__name__)
 
 
 class _Buckets:
-    """Tokens by address, filled at a rate."""
+    """Token buckets by address, refilled at a fixed rate."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate, self._burst = rate, burst
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, address: str, count: float = 1.0) -> bool:
-        """Take some, and say whether there were enough."""
+        """Take tokens from an address's bucket; return whether it had enough."""
         now = time.monotonic()
         left, when = self._left.pop(address, (self._burst, now))
         left = min(self._burst, left + (now - when) * self._rate)
@@ -55,12 +55,12 @@ class _Buckets:
 
 
 class Guard:
-    """Wraps an application.
+    """ASGI middleware with the checks.
 
     Args:
-        app: of ASGI.
-        tokens: any of them lets in; none: whoever is on this machine may ask, but no page of another site.
-        metrics: counts.
+        app: the wrapped ASGI application.
+        tokens: accepted tokens; empty to accept anyone on this machine, except pages of other sites.
+        metrics: metrics of the requests.
     """
 
     def __init__(self, app: ASGIApp, tokens: Sequence[str], metrics: Metrics) -> None:
@@ -69,7 +69,7 @@ class Guard:
         self._all, self._wrong = _Buckets(RATE, BURST), _Buckets(WRONG_RATE, WRONG_BURST)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse."""
+        """Pass a request on to the application, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -96,7 +96,7 @@ class Guard:
             _log.debug("%s %s: %d", scope["method"], route, status)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application answer: of what doesn't say how long it is, once all of it has come."""
+        """Pass a request on; one without a declared length is first received completely."""
         if scope["path"] not in UPLOADS and "transfer-encoding" in Headers(scope=scope):
             try:
                 receive = await _received(receive)
@@ -120,7 +120,7 @@ class Guard:
 
     def _check_token(self, headers: Headers, address: str) -> None:
         kind, _, given = headers.get("authorization", "").partition(" ")
-        found = [hmac.compare_digest(given.strip().encode(), token) for token in self._tokens]  # all: no early end
+        found = [hmac.compare_digest(given.strip().encode(), token) for token in self._tokens]  # constant time
         if kind.lower() == "bearer" and any(found):
             return
         if not self._wrong.take(address):
@@ -129,7 +129,7 @@ class Guard:
 
 
 def _check_local(headers: Headers, origin: str | None) -> None:
-    """Without tokens: refuse what comes from elsewhere, or a page of another site has a browser ask."""
+    """Refuse requests from other machines or from pages of other sites, on a server without tokens."""
     if any(name.startswith(FORWARDED) for name in headers):
         raise Refused(403, "forwarded", "Without a token the server answers no proxy: give it one.")
     host = headers.get("host", "")
@@ -141,10 +141,10 @@ def _check_local(headers: Headers, origin: str | None) -> None:
 
 
 async def _received(receive: Receive) -> Receive:
-    """Read a whole body; return what gives it once more.
+    """Receive a whole body; return a `receive` that replays it.
 
     Raises:
-        Refused: it is longer than it may be.
+        Refused: the body is too long.
     """
     messages: list[Message] = []
     size, more = 0, True

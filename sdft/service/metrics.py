@@ -1,4 +1,4 @@
-"""The service's figures in Prometheus' format."""
+"""Metrics of the service in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
 
 
 class Metrics:
-    """What is counted, and what is looked up when somebody asks."""
+    """Counters of requests and transfers, and gauges that are read on demand."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -31,13 +31,13 @@ class Metrics:
         self._quota = Gauge("quota_bytes", "Bytes that it may have.", **named)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request; a method that is none of HTTP's is not told apart."""
+        """Count a request; nonstandard methods are counted as `other`."""
         known = method if method in ("GET", "HEAD", "POST", "DELETE") else "other"
         self._requests.labels(known, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def text(self, place: Place, store: Store, quota: int) -> bytes:
-        """Return all figures."""
+        """Return all metrics as text."""
         counts = store.counts()
         for status in STATUSES:
             self._jobs.labels(status).set(counts.get(status, 0))

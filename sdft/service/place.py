@@ -1,12 +1,12 @@
-"""The service's folder, what the service may do, and how much room there is.
+"""The service's folder, its settings, and the disk space that it uses.
 
-service.json  what the operator allows; the trainer reads it
+service.json  settings of the operator, which the trainer reads
 service.db    jobs, episodes, adapters (`sdft.service.store`)
-uploads/      what has arrived of archives
-episodes/     a folder an episode, named by its content
-jobs/         a folder a training run
-adapters/     a folder an adapter, with its archives
-trainer/      locked by the trainer that works; trainer-2/ and so on where several do
+uploads/      partial archives
+episodes/     one folder per episode, named by its content
+jobs/         one folder per training run
+adapters/     one folder per adapter, with its archives
+trainer/      locked by a running trainer; trainer-2/ and so on for further trainers
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from selfsurf.sdft.teacher.enrich import EnrichSettings
 SPARE = 256 * 2**20
 """Bytes that stay free on the disk, for checkpoints and the database."""
 _FRESH = 5.0
-"""Seconds for which a count of what is used is believed."""
+"""Seconds for which a measurement of used space stays valid."""
 
 
 class NoRoom(OSError):
@@ -35,35 +35,35 @@ class NoRoom(OSError):
 
 
 class ServiceSettings(BaseModel):
-    """What the operator allows."""
+    """Settings of the service's operator."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     models: dict[str, str] = Field(min_length=1)
-    """Base models that are trained, by the names that clients give them; the first is the default."""
+    """Base models for training, by their names for clients; the first is the default."""
     enrich: EnrichSettings | None = None
-    """Who explains demonstrations for clients that ask for it; None: nobody."""
+    """Model that explains demonstrations for clients that request it; None for no explanations."""
     domains: tuple[str, ...] = ()
-    """Domains on which training may play; empty: all training is offline."""
+    """Domains on which training may play; empty for offline training only."""
     quota: int = Field(default=50 * 2**30, ge=2**20)
-    """Bytes of the whole folder."""
+    """Maximum size of the whole folder in bytes."""
     largest_upload: int = Field(default=512 * 2**20, ge=2**10)
-    """Bytes of an archive."""
+    """Maximum size of an uploaded archive in bytes."""
     keep_days: float = Field(default=30.0, gt=0)
-    """Days after which episodes that no job uses, and the runs of finished jobs, are removed. Adapters stay."""
+    """Days after which unused episodes and the runs of finished jobs are removed. Adapters are kept."""
     trainings: int = Field(default=1, ge=1, le=64)
-    """Jobs that are worked on at once."""
+    """Maximum number of concurrent jobs."""
     ray: str | None = None
-    """Address of the Ray cluster that trains; None: this machine does."""
+    """Address of the Ray cluster for training; None to train on this machine."""
     ray_gpus: float = Field(default=1.0, ge=0)
-    """GPUs of a node that a training takes."""
+    """Number of a node's GPUs that a training uses."""
 
 
 class Place:
     """The service's folder.
 
     Args:
-        root: of it; is made.
+        root: path of the folder, created if missing.
     """
 
     def __init__(self, root: Path) -> None:
@@ -74,19 +74,19 @@ class Place:
 
     @property
     def database(self) -> Path:
-        """Where the store is."""
+        """Path of the database."""
         return self.root / "service.db"
 
     def settings(self) -> ServiceSettings:
-        """Read what the operator allows."""
+        """Read the operator's settings."""
         return ServiceSettings.model_validate_json((self.root / "service.json").read_text(encoding="utf8"))
 
     def settle(self, settings: ServiceSettings) -> None:
-        """Write it."""
+        """Write the operator's settings."""
         write_atomically(self.root / "service.json", settings.model_dump_json(indent=1))
 
     def used(self) -> int:
-        """Return the bytes of all files, counted at most some seconds ago."""
+        """Return the total size of all files in bytes, measured at most `_FRESH` seconds ago."""
         when, found = self._used
         if time.monotonic() - when > _FRESH or not when:
             found = 0
@@ -100,15 +100,15 @@ class Place:
         return found
 
     def add(self, more: int) -> None:
-        """Take note of bytes that were written since the last count."""
+        """Add bytes written since the last measurement."""
         when, found = self._used
         self._used = (when, found + more)
 
     def check_room(self, more: int, quota: int) -> None:
-        """Make sure that so many bytes more fit.
+        """Check that `more` bytes fit on the disk and in the quota.
 
         Raises:
-            NoRoom: they don't. The message says why.
+            NoRoom: the bytes don't fit. The message states why.
         """
         if shutil.disk_usage(self.root).free < more + SPARE:
             raise NoRoom(errno.ENOSPC, "The server's disk is full: nothing was lost, and its operator must make room.")
@@ -117,10 +117,10 @@ class Place:
             raise NoRoom(errno.EDQUOT, told)
 
     def take_turn(self, most: int) -> FolderLock:
-        """Take one of the places for trainers that are at work at once. It ends with its process.
+        """Lock one of the places for concurrent trainers, until this process ends.
 
         Raises:
-            FolderInUse: all are taken.
+            FolderInUse: all places are taken.
         """
         for number in range(1, most + 1):
             try:
@@ -130,7 +130,7 @@ class Place:
         raise taken
 
     def at_work(self, most: int) -> int:
-        """Count the trainers at work in this folder, whoever started them."""
+        """Count the trainers that run in this folder, whoever started them."""
         free: list[FolderLock] = []
         with contextlib.suppress(FolderInUse):
             while len(free) < most:

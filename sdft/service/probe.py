@@ -1,7 +1,4 @@
-"""A fixed text and what the trained model thinks comes next: who loads the adapter elsewhere can tell that it is whole.
-
-Knows nothing about the network.
-"""
+"""Probe of an adapter: the trained model's logits after a fixed text, by which other machines can verify it."""
 
 from __future__ import annotations
 
@@ -12,19 +9,20 @@ from selfsurf.sdft.service.schemas import Probe
 
 TEXT = 'The page shows:\nlink "Home" id 1\nbutton "Submit" id 2\ntextbox "Name" id 3\nReply with one action: {"click":'
 MOST = 16
-"""Tokens whose logits are kept."""
+"""Number of tokens whose logits are recorded."""
 TOLERANCE = 1e-3
-"""The least difference of a logit that is one, both in float32: kernels differ."""
+"""Maximum difference between float32 logits of the same adapter on different kernels."""
 ROUNDING = 2.0**-6
-"""The same in 16 bits, as a share of the largest logit: SmolLM2's in bfloat16 and in float32 differ by 0.007 of it."""
+"""Maximum difference between 16-bit logits of the same adapter, as a share of the largest logit. SmolLM2's in bfloat16
+and float32 differ by 0.007 of it."""
 
 
 def record(model: Any, tokenizer: Any) -> Probe:
-    """Return what a PEFT model thinks of the text.
+    """Return the probe of a PEFT model.
 
     Args:
-        model: with the adapter active.
-        tokenizer: its own.
+        model: the model, with the adapter active.
+        tokenizer: the model's tokenizer.
     """
     with_adapter = _logits(model, tokenizer)
     with model.disable_adapter():
@@ -40,12 +38,12 @@ def record(model: Any, tokenizer: Any) -> Probe:
 
 
 def compare(probe: Probe, model: str, adapter: Path) -> tuple[float, float]:
-    """Load an adapter here and return how far its logits are from the recorded ones, and how far they may be.
+    """Load an adapter; return how far its logits are from the recorded ones, and the maximum difference allowed.
 
-    They may differ by a quarter of what the adapter changes, and by what rounding does.
+    The maximum is a quarter of the adapter's effect, or the rounding error if that is larger.
 
     Raises:
-        agents.model_files.ModelError: the base model is not here, or another one.
+        agents.model_files.ModelError: the base model is missing, or a different one.
     """
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 

@@ -1,4 +1,4 @@
-"""The addresses of what is brought and taken away: episodes and adapters."""
+"""Routes for uploading and downloading episodes and adapters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Name = Annotated[str, Path(pattern=NAME, examples=["shop"])]
 _ARCHIVE = {"application/gzip": {"schema": {"type": "string", "format": "binary"}}}
 _BODY: dict[str, Any] = {"requestBody": {"required": True, "content": _ARCHIVE}}
 _PART_OR_WHOLE: dict[str, Any] = {"requestBody": {"required": False, "content": _ARCHIVE}}
-"""Without a body it is told how much has arrived."""
+"""OpenAPI body of an upload; without a body, the request returns the number of bytes received."""
 _ARRIVED: dict[int | str, dict[str, Any]] = {202: {"model": Uploaded, "description": "A part of it has arrived."}}
 _FILE: dict[int | str, dict[str, Any]] = {
     code: {"content": _ARCHIVE, "description": told} for code, told in ((200, "The archive."), (206, "A part of it."))
@@ -42,7 +42,7 @@ _FILE: dict[int | str, dict[str, Any]] = {
 
 
 def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: Uploads, metrics: Metrics) -> APIRouter:
-    """Return them."""
+    """Return the routes of episodes and adapters."""
     routes = APIRouter()
 
     @routes.post(
@@ -58,11 +58,11 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
         length: Annotated[int | None, Header(alias="Upload-Length", ge=1, le=2**50)] = None,
         key: Key = None,
     ) -> JSONResponse:
-        """Bring an episode: its folder as tar.gz (ustar), in one request or in parts.
+        """Upload an episode: its folder as tar.gz (ustar), in one request or in parts.
 
-        With `Upload-Id` and `Upload-Length` what has arrived stays when the connection breaks, and the next request
-        goes on from `Upload-Offset`. The same content is the same episode, however it was packed. (It is done once
-        with or without an `Idempotency-Key`.)
+        With `Upload-Id` and `Upload-Length`, received bytes are kept if the connection breaks, and the next request
+        continues from `Upload-Offset`. The same content is the same episode, however it was packed, with or without an
+        `Idempotency-Key`.
         """
         if upload is None:
             if offset:
@@ -88,7 +88,7 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
             file = path.open("rb")
         finally:
             path.unlink(missing_ok=True)
-        known = uploads.progress(name).offset  # an earlier request may have brought a part
+        known = uploads.progress(name).offset  # an earlier request may have sent a part
 
         async def pieces() -> Any:
             with file:
@@ -100,12 +100,12 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
 
     @routes.get("/uploads/{upload}", tags=["episodes"])
     def progress(upload: Annotated[str, Path(pattern=UPLOAD_ID)]) -> Uploaded:
-        """How far an upload has come."""
+        """Return the progress of an upload."""
         return uploads.progress(upload)
 
     @routes.delete("/uploads/{upload}", status_code=204, response_class=Response, tags=["episodes"])
     def abandon(upload: Annotated[str, Path(pattern=UPLOAD_ID)], key: Key = None) -> Response:
-        """Delete what has arrived of an upload that will not be finished."""
+        """Delete the received part of an abandoned upload."""
         return once(store, key, f"DELETE /uploads/{upload}", None, lambda: uploads.forget(upload), 204)
 
     @routes.get("/episodes", tags=["episodes"])
@@ -116,7 +116,7 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
 
     @routes.get("/episodes/{id}", tags=["episodes"])
     def episode(id: Annotated[str, Path(pattern=EPISODE_ID)]) -> Episode:
-        """One episode."""
+        """Return an episode."""
         try:
             return store.episode(id)
         except KeyError:
@@ -141,12 +141,12 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
 
     @routes.get("/adapters/{name}", tags=["adapters"])
     def adapter(name: Name) -> Adapter:
-        """One adapter, with the hashes of its archives."""
+        """Return an adapter, with the hashes of its archives."""
         return adapter_of(name)
 
     @routes.get("/adapters/{name}/download", response_class=FileResponse, responses=_FILE, tags=["adapters"])
     def download(name: Name, format: Form = "peft") -> FileResponse:
-        """The adapter as tar.gz, for PEFT or for MLX; parts by `Range`."""
+        """Download an adapter as tar.gz, for PEFT or for MLX. Supports `Range`."""
         one = adapter_of(name)
         if format not in one.files:
             raise Refused(409, "no_such_form", "This adapter can't be had for MLX; `reason` of the adapter says why.")
@@ -164,7 +164,7 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
         model: Annotated[str | None, Query(max_length=200)] = None,
         key: Key = None,
     ) -> Response:
-        """Bring a PEFT adapter of one of the server's models, as tar.gz (ustar), to train further."""
+        """Upload a PEFT adapter of one of the server's models, as tar.gz (ustar), to train further."""
         known = model or next(iter(settings.models))
         if known not in settings.models:
             raise Refused(404, "unknown_model", f"This server trains {', '.join(settings.models)}.")
@@ -190,12 +190,12 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
 
     @routes.delete("/adapters/{name}", status_code=204, response_class=Response, tags=["adapters"])
     def delete(name: Name, key: Key = None) -> Response:
-        """Delete an adapter that nobody holds."""
+        """Delete an adapter that isn't in use."""
         return once(store, key, f"DELETE /adapters/{name}", None, lambda: adapters.remove(place, store, name), 204)
 
     @routes.post("/adapters/{name}/leases", response_model=Lease, status_code=201, tags=["adapters"])
     def hold(name: Name, seconds: Annotated[float, Query(gt=0, le=86_400)] = 600, key: Key = None) -> Response:
-        """Hold an adapter for a time in which it can't be deleted."""
+        """Lease an adapter, which protects it from deletion for a time."""
 
         def do() -> Lease:
             adapter_of(name)
@@ -206,7 +206,7 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
 
     @routes.delete("/adapters/{name}/leases/{id}", status_code=204, response_class=Response, tags=["adapters"])
     def release(name: Name, id: Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")], key: Key = None) -> Response:
-        """Let go of an adapter."""
+        """Release a lease."""
 
         def do() -> None:
             if not store.release(name, id):

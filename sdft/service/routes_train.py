@@ -1,4 +1,4 @@
-"""The addresses of jobs."""
+"""Routes for trainings and their jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from selfsurf.sdft.service.store import QueueFull, Store
 from selfsurf.sdft.service.uploads import check_room
 
 LOOK = 0.5
-"""Seconds between two looks for new events of a stream."""
+"""Seconds between two checks for new events of a stream."""
 
 JobId = Annotated[str, Path(pattern=JOB_ID, examples=["job-0123456789abcdef"])]
 Limit = Annotated[int, Query(ge=1, le=100, description="Most entries.")]
@@ -30,7 +30,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 
 def train_routes(place: Place, store: Store, settings: ServiceSettings) -> APIRouter:
-    """Return them."""
+    """Return the routes of jobs."""
     routes = APIRouter(tags=["jobs"])
 
     def job_of(id: str) -> Job:
@@ -56,7 +56,7 @@ def train_routes(place: Place, store: Store, settings: ServiceSettings) -> APIRo
 
     @routes.get("/train/status")
     def status() -> TrainStatus:
-        """What the trainer is doing."""
+        """Return the running job and the number of queued jobs."""
         running = [job for job, _, _ in store.unfinished() if job.status == "running"]
         return TrainStatus(running=running[0] if running else None, queued=store.queued())
 
@@ -68,7 +68,7 @@ def train_routes(place: Place, store: Store, settings: ServiceSettings) -> APIRo
 
     @routes.get("/jobs/{id}")
     def job(id: JobId) -> Job:
-        """One job."""
+        """Return a job."""
         return job_of(id)
 
     @routes.get("/jobs/{id}/events", response_class=EventSourceResponse, responses=_STREAM)
@@ -78,13 +78,13 @@ def train_routes(place: Place, store: Store, settings: ServiceSettings) -> APIRo
         after: Annotated[int, Query(ge=0, le=2**53, description="As Last-Event-ID, for who can't send it.")] = 0,
         follow: Annotated[bool, Query(description="Wait for more until the job has ended.")] = True,
     ) -> EventSourceResponse:
-        """A job's events as they happen, from the first or from the one after `Last-Event-ID`."""
+        """Stream a job's events as they happen, from the first or from the one after `Last-Event-ID`."""
         await asyncio.to_thread(job_of, id)
         return EventSourceResponse(_events(store, id, last or after, follow=follow), ping=15, send_timeout=30)
 
     @routes.post("/jobs/{id}/cancel", response_model=Job)
     def cancel(id: JobId, key: Key = None) -> Response:
-        """Cancel a job; a running one leaves a checkpoint from which it can be resumed."""
+        """Cancel a job; a running job writes a checkpoint from which it can be resumed."""
 
         def do() -> Job:
             now = job_of(id)
@@ -102,7 +102,7 @@ def train_routes(place: Place, store: Store, settings: ServiceSettings) -> APIRo
 
     @routes.post("/jobs/{id}/resume", response_model=Job)
     def resume(id: JobId, key: Key = None) -> Response:
-        """Queue a failed or cancelled job again: it goes on from its last checkpoint."""
+        """Queue a failed or cancelled job again, to resume from its last checkpoint."""
 
         def do() -> Job:
             now = job_of(id)
@@ -120,7 +120,7 @@ def train_routes(place: Place, store: Store, settings: ServiceSettings) -> APIRo
 
 async def _events(store: Store, id: str, after: int, *, follow: bool) -> AsyncIterator[ServerSentEvent]:
     while True:
-        job = await asyncio.to_thread(store.job, id)  # before its events: what it ended with is among them
+        job = await asyncio.to_thread(store.job, id)  # read before its events, so that the final events aren't missed
         found = await asyncio.to_thread(store.events, id, after)
         for event in found:
             after = event.number
@@ -132,7 +132,7 @@ async def _events(store: Store, id: str, after: int, *, follow: bool) -> AsyncIt
 
 
 def _check(request: TrainRequest, model: str, place: Place, store: Store, settings: ServiceSettings) -> None:
-    """Refuse a training that can't be."""
+    """Refuse an impossible training request."""
     if model not in settings.models:
         raise Refused(404, "unknown_model", f"This server trains {', '.join(settings.models)}.")
     for one in request.episodes:

@@ -1,4 +1,4 @@
-"""What client and server say to each other. Both use these models, so neither can drift from the other."""
+"""Messages between client and server, defined once for both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
-"""Of an adapter: also a folder's name, and part of an address."""
+"""Pattern of an adapter's name, which is also a folder's name and part of an address."""
 EPISODE_ID = r"^ep-[0-9a-f]{32}$"
 JOB_ID = r"^job-[0-9a-f]{16}$"
 UPLOAD_ID = r"^[0-9a-f]{64}$"
@@ -21,71 +21,71 @@ EventType: TypeAlias = Literal["status", "progress", "log"]
 
 
 MOST_EPISODES = 1000
-"""Episodes that one training learns from."""
+"""Maximum number of episodes in one training."""
 
 
 class Schema(BaseModel):
-    """A message."""
+    """Base of the messages between client and server."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class Problem(Schema):
-    """Why a request was not done."""
+    """Reason why a request was refused or a job failed."""
 
     type: str
-    """A word for programs, such as `not_found`."""
+    """Machine-readable word, such as `not_found`."""
     message: str
-    """A sentence for people."""
+    """Human-readable sentence."""
     retryable: bool
-    """May the same request succeed later?"""
+    """Whether the same request may succeed later."""
 
 
 class Health(Schema):
-    """That the server is there."""
+    """State of the server."""
 
     status: Literal["ok"] = "ok"
     version: str
     models: tuple[str, ...]
-    """Names of base models that it trains; the first is the default."""
+    """Names of the base models that the server trains; the first is the default."""
     enrich: bool
-    """Can it have a large model explain demonstrations?"""
+    """Whether a large model can explain demonstrations."""
     trainer: Literal["idle", "running"]
 
 
 class Uploaded(Schema):
-    """How far an upload has come."""
+    """Progress of an upload."""
 
     upload: str
-    """SHA-256 of the archive's bytes: under this name it is resumed."""
+    """SHA-256 of the archive's bytes, under which the upload can be resumed."""
     offset: int = Field(ge=0)
-    """Bytes that the server has."""
+    """Number of bytes that the server has."""
     episode: str | None = None
-    """Id of the episode, once the upload is complete."""
+    """Id of the episode; null before the upload is complete."""
     known: bool = False
-    """Was the same content there already?"""
+    """Whether the server already had the same content."""
 
 
 class Episode(Schema):
-    """An uploaded episode. Nothing of its pages is told."""
+    """An uploaded episode, without the contents of its pages."""
 
     id: str
     created: float
-    """Unix seconds."""
+    """Creation time in Unix seconds."""
     bytes: int
     steps: int
     solved: bool
 
 
 class ListedEpisode(Episode):
-    """An uploaded episode, in the list of all."""
+    """An uploaded episode in the list of all."""
 
     goal: str
-    """On one line, cut if it is long; empty where it was not kept."""
+    """Goal of the episode on one line, truncated if long; empty if it was not stored."""
 
 
 class Hyperparameters(Schema):
-    """The settings of a run that a client may choose (`selfsurf train --settings` says what they mean)."""
+    """Settings of a run that a client may choose. `selfsurf train --settings` documents them."""
 
     model_config = ConfigDict(strict=True)
 
@@ -94,7 +94,7 @@ class Hyperparameters(Schema):
     learning_rate: float | None = Field(default=None, ge=0, le=1)
     warmup_steps: int | None = Field(default=None, ge=0, le=1000)
     ema_alpha: float | None = Field(default=None, ge=0, le=1)
-    """Share of the student that goes into the teacher at each step: `teacher_rate`."""
+    """Share of the student's weights that is mixed into the teacher at each step (`teacher_rate`)."""
     lora_rank: int | None = Field(default=None, ge=1, le=256)
     episodes_per_step: int | None = Field(default=None, ge=1, le=256)
     max_rows: int | None = Field(default=None, ge=1, le=256)
@@ -107,11 +107,11 @@ class Hyperparameters(Schema):
     rehearsal: float | None = Field(default=None, ge=0, le=100)
     minutes: float | None = Field(default=None, gt=0, le=100_000)
     hindsight: bool = False
-    """Learn from failed episodes as well: where an action failed, from what worked later on that page."""
+    """Learn from failed episodes, too: where an action failed, from what worked later on that page."""
 
 
 class TrainRequest(Schema):
-    """What is to be trained, on which episodes."""
+    """Request to train an adapter on episodes."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -128,16 +128,16 @@ class TrainRequest(Schema):
 
     episodes: tuple[Annotated[str, Field(pattern=EPISODE_ID)], ...] = Field(min_length=1, max_length=MOST_EPISODES)
     adapter: str = Field(default="adapter", pattern=NAME)
-    """Name of the adapter; where it is taken, the job has `NAME-2` and so on."""
+    """Name of the adapter; if it is taken, the job uses `NAME-2` and so on."""
     model: str | None = Field(default=None, max_length=200)
-    """One of the server's models (`GET /health`); its first if null."""
+    """Name of one of the server's models (`GET /health`); null for the first."""
     settings: Hyperparameters = Hyperparameters()
     enrich: bool = False
-    """Have a large model explain the demonstrations; pages' contents are sent there."""
+    """Whether a large model explains the demonstrations; pages' contents are then sent to that model."""
     start_from: str | None = Field(default=None, pattern=NAME)
-    """Adapter to train further."""
+    """Name of the adapter to train further; null for a new one."""
     live: bool = False
-    """Play on the site; refused unless the server allows all domains in question."""
+    """Whether to play on the site; refused unless the server allows all domains involved."""
 
 
 class Job(Schema):
@@ -146,29 +146,29 @@ class Job(Schema):
     id: str
     status: Status
     created: float
-    """Unix seconds, as the two below."""
+    """Creation time in Unix seconds, like `started` and `ended`."""
     started: float | None = None
     ended: float | None = None
     adapter: str
-    """Name of the adapter that it makes."""
+    """Name of the adapter that the job makes."""
     model: str
     step: int = 0
     steps: int | None = None
-    """Optimizer steps in all; null until they are known."""
+    """Total number of optimizer steps; null until known."""
     attempts: int = 0
-    """How often a process began or went on with it."""
+    """Number of times that a process began or resumed the job."""
     figures: dict[str, float] = {}
-    """The latest metrics."""
+    """Latest metrics of the training."""
     error: Problem | None = None
     cancelling: bool = False
     request: TrainRequest
 
 
 class Event(Schema):
-    """Something that happened in a job."""
+    """An event of a job."""
 
     number: int
-    """Counts from 1 within the job."""
+    """Number of the event within the job, from 1."""
     time: float
     type: EventType
     data: dict[str, Any]
@@ -182,75 +182,75 @@ class File(Schema):
 
 
 class Probe(Schema):
-    """What the trained model thinks of a fixed text, for whoever loads the adapter to compare."""
+    """Logits of the trained model after a fixed text, to verify a loaded adapter."""
 
     text: str
     tokens: tuple[int, ...]
     """Ids of the likeliest next tokens, the likeliest first."""
     logits: tuple[float, ...]
-    """Theirs, with the adapter."""
+    """Logits of these tokens, with the adapter."""
     moved: float
-    """The most that the adapter changed one of these logits."""
+    """Largest change that the adapter makes to one of these logits."""
     dtype: str
     """Precision of the base model on the server."""
 
 
 class Adapter(Schema):
-    """An adapter that is there."""
+    """A stored adapter."""
 
     name: str
     created: float
     model: str
     job: str | None = None
-    """Null: it was imported."""
+    """Id of the job that made the adapter; null for an imported one."""
     files: dict[Form, File]
     reason: str = ""
-    """Why there is no form for MLX, if there is none."""
+    """Reason why the adapter has no MLX format; empty if it has."""
     probe: Probe | None = None
     leases: int = 0
-    """How many clients hold it: it can't be deleted."""
+    """Number of leases that protect the adapter from deletion."""
 
 
 class Lease(Schema):
-    """A hold on an adapter."""
+    """A lease, which protects an adapter from deletion."""
 
     id: str
     expires: float
-    """Unix seconds."""
+    """Expiry time in Unix seconds."""
 
 
 class Page(Schema):
-    """A part of a list."""
+    """A page of a list."""
 
     has_more: bool
 
 
 class Jobs(Page):
-    """The newest first."""
+    """A page of the list of jobs, newest first."""
 
     data: list[Job]
 
 
 class Episodes(Page):
-    """The newest first."""
+    """A page of the list of episodes, newest first."""
 
     data: list[ListedEpisode]
 
 
 class Adapters(Page):
-    """The newest first."""
+    """A page of the list of adapters, newest first."""
 
     data: list[Adapter]
 
 
 class TrainStatus(Schema):
-    """What the trainer is doing."""
+    """Running job and number of queued jobs."""
 
     running: Job | None
     queued: int
 
 
 def content_id(files: dict[str, str]) -> str:
-    """Return the id of an episode by its manifest: the same for the same content, however it was packed."""
+    """Return an episode's id from its manifest's files; equal contents have equal ids, however they were packed."""
     told = json.dumps(dict(sorted(files.items())), separators=(",", ":")).encode()
     return f"ep-{hashlib.sha256(told).hexdigest()[:32]}"

@@ -1,6 +1,6 @@
-"""The service's memory: jobs with their events, episodes, adapters, leases and answered requests, in one SQLite file.
+"""The service's database: jobs with events, episodes, adapters, leases and stored responses, in one SQLite file.
 
-Server and trainer both write here, each in its own process. What is written is on the disk when a call returns.
+Server and trainer both write to it, in separate processes. Data is on disk when a call returns.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from selfsurf.sdft.service.schemas import (
 )
 
 MOST_QUEUED = 100
-"""Jobs that may wait."""
+"""Maximum number of queued jobs."""
 MOST_EVENTS = 20_000
-"""Events of a job that are kept; the newest."""
+"""Maximum number of a job's events that are kept, the newest."""
 ANSWERS_KEPT = 86_400.0
-"""Seconds for which a request that is sent again gets the answer of the first time; those of /train stay."""
+"""Seconds for which a repeated request gets its first response. Responses of /train are kept forever."""
 
 _SCHEMA = """
 create table if not exists jobs (
@@ -55,14 +55,14 @@ create table if not exists answers (
 
 
 class QueueFull(RuntimeError):
-    """Too many jobs wait."""
+    """Too many jobs are queued."""
 
 
 class Store:
-    """The file, opened once a process; any thread may use it.
+    """Connection to the database, one per process, usable from any thread.
 
     Args:
-        path: of the file.
+        path: path of the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -75,7 +75,7 @@ class Store:
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "journal_size_limit=16777216", "foreign_keys=ON"):
             self._db.execute(f"pragma {pragma}")
         self._db.executescript(_SCHEMA)
-        if "goal" not in {row["name"] for row in self._rows("pragma table_info(episodes)")}:  # an older server's file
+        if "goal" not in {row["name"] for row in self._rows("pragma table_info(episodes)")}:  # an older version's file
             with contextlib.suppress(sqlite3.OperationalError):  # another process was faster
                 self._db.execute("alter table episodes add column goal text not null default ''")
 
@@ -86,7 +86,7 @@ class Store:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Within this context all is written, or nothing."""
+        """Make all writes within this context atomic."""
         with self._lock:
             if self._inside:
                 yield
@@ -111,7 +111,7 @@ class Store:
         return found[0] if found else None
 
     def _page(self, table: str, key: str, after: str | None, limit: int) -> tuple[list[sqlite3.Row], bool]:
-        """Return the newest rows after (older than) the one of a key, and whether there are more."""
+        """Return the newest rows that are older than the row with the key, and whether more exist."""
         first = 2**62 if after is None else -1
         if after is not None and (row := self._row(f"select number from {table} where {key} = ?", after)):
             first = row["number"]
@@ -121,10 +121,10 @@ class Store:
     # Jobs
 
     def add_job(self, request: TrainRequest, model: str) -> Job:
-        """Queue a job, under a name of an adapter that no other has.
+        """Queue a job, with a unique adapter name.
 
         Raises:
-            QueueFull: too many wait already.
+            QueueFull: too many jobs are queued.
         """
         with self.transaction():
             if self.queued() >= MOST_QUEUED:
@@ -145,7 +145,7 @@ class Store:
         """Return a job.
 
         Raises:
-            KeyError: there is none.
+            KeyError: the job doesn't exist.
         """
         row = self._row("select * from jobs where id = ?", id)
         if row is None:
@@ -153,12 +153,12 @@ class Store:
         return _job(row)
 
     def jobs(self, after: str | None, limit: int) -> tuple[list[Job], bool]:
-        """Return a part of the list, the newest first, and whether there are more."""
+        """Return a page of the list of jobs, newest first, and whether more exist."""
         rows, more = self._page("jobs", "id", after, limit)
         return [_job(row) for row in rows], more
 
     def queued(self) -> int:
-        """Count the jobs that wait."""
+        """Count the queued jobs."""
         row = self._row("select count(*) from jobs where status = 'queued'")
         return row[0] if row else 0
 
@@ -167,12 +167,12 @@ class Store:
         return {row[0]: row[1] for row in self._rows("select status, count(*) from jobs group by status")}
 
     def unfinished(self) -> list[tuple[Job, int | None, float]]:
-        """Return queued and running jobs, the oldest first, with process and last heartbeat."""
+        """Return queued and running jobs, oldest first, with process id and last heartbeat."""
         rows = self._rows("select * from jobs where status in ('queued', 'running') order by number")
         return [(_job(row), row["pid"], row["heartbeat"] or 0.0) for row in rows]
 
     def change_job(self, id: str, **columns: Any) -> None:
-        """Change columns of a job; a change of its status is an event, too."""
+        """Change columns of a job. A change of status also adds an event."""
         with self.transaction():
             names = ", ".join(f"{name} = ?" for name in columns)
             self._db.execute(f"update jobs set {names} where id = ?", (*columns.values(), id))
@@ -183,7 +183,7 @@ class Store:
                 self.add_event(id, "status", told)
 
     def beat(self, id: str) -> bool:
-        """Say that the trainer lives; return whether its job is to be cancelled."""
+        """Record a trainer's heartbeat; return whether its job is to be cancelled."""
         with self.transaction():
             self._db.execute("update jobs set heartbeat = ? where id = ?", (time.time(), id))
             row = self._row("select cancelling from jobs where id = ?", id)
@@ -212,7 +212,7 @@ class Store:
     # Episodes
 
     def add_episode(self, one: Episode, goal: str = "") -> None:
-        """Add an episode with its goal; one that is there is kept as long as if it were new."""
+        """Add an episode with its goal. Adding an existing one renews its creation time."""
         with self.transaction():
             self._db.execute(
                 "insert into episodes (id, created, bytes, steps, solved, goal) values (?, ?, ?, ?, ?, ?)"
@@ -224,7 +224,7 @@ class Store:
         """Return an episode.
 
         Raises:
-            KeyError: there is none.
+            KeyError: the episode doesn't exist.
         """
         row = self._row("select * from episodes where id = ?", id)
         if row is None:
@@ -232,29 +232,29 @@ class Store:
         return Episode(**{name: row[name] for name in Episode.model_fields})
 
     def episodes(self, after: str | None, limit: int) -> tuple[list[ListedEpisode], bool]:
-        """As `jobs`."""
+        """Return a page of the list of episodes, newest first, and whether more exist."""
         rows, more = self._page("episodes", "id", after, limit)
         return [ListedEpisode(**{name: row[name] for name in ListedEpisode.model_fields}) for row in rows], more
 
     def used_episodes(self) -> set[str]:
-        """Return those that an unfinished job uses."""
+        """Return the ids of the episodes that unfinished jobs use."""
         return {one for job, _, _ in self.unfinished() for one in job.request.episodes}
 
     def idle_episodes(self, before: float) -> list[str]:
-        """Return the episodes from before a time that no unfinished job uses."""
+        """Return the ids of the episodes created before a time that no unfinished job uses."""
         used = self.used_episodes()
         rows = self._rows("select id from episodes where created < ?", before)
         return [row["id"] for row in rows if row["id"] not in used]
 
     def forget_episode(self, id: str) -> None:
-        """Take it out of the list."""
+        """Delete an episode from the database."""
         with self.transaction():
             self._db.execute("delete from episodes where id = ?", (id,))
 
     # Adapters
 
     def put_adapter(self, one: Adapter) -> None:
-        """Add an adapter, or replace what is said of it."""
+        """Add or update an adapter."""
         with self.transaction():
             self._db.execute(
                 "insert into adapters (name, about) values (?1, ?2) on conflict (name) do update set about = ?2",
@@ -265,7 +265,7 @@ class Store:
         """Return an adapter.
 
         Raises:
-            KeyError: there is none.
+            KeyError: the adapter doesn't exist.
         """
         row = self._row("select * from adapters where name = ?", name)
         if row is None:
@@ -273,17 +273,17 @@ class Store:
         return self._adapter(row)
 
     def has_adapter(self, name: str) -> bool:
-        """Is there an adapter of this name, a job that makes or made one, or an import of one?"""
+        """Whether an adapter, a job or an import uses the name."""
         asked = "select 1 from jobs where adapter = ?1 union select 1 from adapters where name = ?1"
         return name in self.importing or self._row(asked, name) is not None
 
     def adapters(self, after: str | None, limit: int) -> tuple[list[Adapter], bool]:
-        """As `jobs`."""
+        """Return a page of the list of adapters, newest first, and whether more exist."""
         rows, more = self._page("adapters", "name", after, limit)
         return [self._adapter(row) for row in rows], more
 
     def forget_adapter(self, name: str) -> None:
-        """Take it out of the list."""
+        """Delete an adapter from the database."""
         with self.transaction():
             self._db.execute("delete from adapters where name = ?", (name,))
 
@@ -292,7 +292,7 @@ class Store:
         return Adapter.model_validate_json(row["about"]).model_copy(update={"leases": held[0] if held else 0})
 
     def lease(self, adapter: str, seconds: float) -> tuple[str, float]:
-        """Hold an adapter; return the lease and when it ends."""
+        """Lease an adapter; return the lease's id and expiry time."""
         with self.transaction():
             self._db.execute("delete from leases where expires < ?", (time.time(),))
             lease, expires = uuid.uuid4().hex, time.time() + seconds
@@ -300,20 +300,20 @@ class Store:
             return lease, expires
 
     def release(self, adapter: str, lease: str) -> bool:
-        """End a lease; return whether there was one."""
+        """End a lease; return whether it existed."""
         with self.transaction():
             done = self._db.execute("delete from leases where id = ? and adapter = ?", (lease, adapter))
             return done.rowcount > 0
 
-    # Requests that were answered
+    # Responses
 
     def answered(self, key: str) -> tuple[str, int, Any] | None:
-        """Return what was asked under a key, and the answer's status and body."""
+        """Return the request stored under a key, and the status and body of its response."""
         row = self._row("select * from answers where key = ?", key)
         return None if row is None else (row["request"], row["status"], json.loads(row["body"]))
 
     def answer(self, key: str, request: str, status: int, body: Any) -> None:
-        """Keep an answer."""
+        """Store a response."""
         with self.transaction():
             self._db.execute(
                 "insert or replace into answers values (?, ?, ?, ?, ?)",
@@ -321,7 +321,7 @@ class Store:
             )
 
     def tidy(self) -> None:
-        """Forget old answers and ended leases, and cut the write-ahead log."""
+        """Delete old responses and expired leases, and truncate the write-ahead log."""
         with self._lock:
             now = time.time()
             self._db.execute(

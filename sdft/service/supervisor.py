@@ -1,4 +1,4 @@
-"""Sees to it that queued jobs are done, so many at once, and that a job whose trainer died is gone on with."""
+"""Supervision of queued jobs: starts a limited number of trainers, and restarts jobs whose trainer died."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from selfsurf.sdft.service.store import Store
 from selfsurf.sdft.service.trainer import IN_USE, LOST
 
 TURN = 0.3
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 SILENT = 120.0
-"""Seconds without a sign of life after which a trainer is ended."""
+"""Seconds without a heartbeat after which a trainer is killed."""
 ENDING = 30.0
-"""Seconds that trainers have for their last checkpoints once the server ends."""
+"""Seconds for trainers to write their last checkpoints when the server ends."""
 ENDING_ELSEWHERE = 2 * elsewhere.ENDING + 30
-"""The same, where nodes of a cluster train: they have so long to write theirs, and these have to be fetched."""
+"""Seconds for trainers on cluster nodes when the server ends: their checkpoints must be written and retrieved."""
 TRIES = 10
-"""How often a job is begun without getting a step further before it has failed."""
+"""Number of starts without progress after which a job has failed."""
 _KEPT_BACK = ("SELFSURF_SERVER_TOKEN",)
-"""Variables that a trainer is not given."""
+"""Environment variables that trainers don't inherit."""
 
 _log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Starts trainers. One that a killed server left behind is watched until it ends.
+    """Supervisor of the trainers, including those left behind by a killed server.
 
     Args:
         place: the service's folder.
-        store: its memory.
+        store: the service's database.
     """
 
     def __init__(self, place: Place, store: Store) -> None:
@@ -54,11 +54,11 @@ class Supervisor:
         self._thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)
 
     def begin(self) -> None:
-        """Watch from here on, in a thread."""
+        """Start supervision in a thread."""
         self._thread.start()
 
     def end(self) -> None:
-        """Stop watching; a trainer writes a checkpoint and ends, and its job waits for the next server."""
+        """Stop supervision. Trainers write a checkpoint and end; their jobs stay queued for the next server."""
         self._over.set()
         self._thread.join()
         running = {pid for job, pid, _ in self._store.unfinished() if pid and self._is_trainer(pid, job.id)}
@@ -70,13 +70,13 @@ class Supervisor:
                 trainers[-1].terminate()
         for one in psutil.wait_procs(trainers, self._ending)[1]:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()  # the job goes on from its last checkpoint
+                one.kill()  # the job resumes from its last checkpoint
 
     def _watch(self) -> None:
         while not self._over.wait(TURN):
             try:
                 self._turn()
-            except Exception:  # the next turn may do better, such as once the disk has room again
+            except Exception:  # the next turn may succeed, for example once the disk has space
                 _log.exception("The supervisor failed in a turn.")
                 self._over.wait(5)
 
@@ -85,7 +85,7 @@ class Supervisor:
             if child.poll() is not None:
                 if child.returncode not in (0, IN_USE, LOST):
                     _log.warning("A trainer ended with exit code %d.", child.returncode)
-                    if (job := self._store.job(id)).status == "queued":  # it died before it began
+                    if (job := self._store.job(id)).status == "queued":  # died before its start
                         self._take_back(job)
                 del self._children[id]
         self._end_silent()
@@ -99,7 +99,7 @@ class Supervisor:
                 self._start(job)
 
     def _end_silent(self) -> None:
-        """End a trainer that hangs, or doesn't heed its cancellation."""
+        """Kill trainers that hang or ignore their cancellation."""
         for job, pid, beat in self._store.unfinished():
             if job.status == "running" and pid and time.time() - beat > SILENT and self._is_trainer(pid, job.id):
                 _log.warning("The trainer of %s gave no sign of life for %d s: ended.", job.id, SILENT)
@@ -112,7 +112,7 @@ class Supervisor:
             return False
 
     def _take_back(self, job: Job) -> None:
-        """Queue a job whose trainer died; one that dies again and again where it was has failed."""
+        """Queue a job whose trainer died; after repeated deaths without progress, mark the job as failed."""
         count, step = self._tries.get(job.id, (0, -1))
         count = count + 1 if step == job.step else 1
         self._tries[job.id] = count, job.step
@@ -123,7 +123,7 @@ class Supervisor:
             told += ", before it had begun: the job's trainer.log says why." if job.status == "queued" else "."
             why = Problem(type="trainer_died", message=told, retryable=True)
             self._store.change_job(job.id, status="failed", ended=time.time(), error=why.model_dump_json())
-            del self._tries[job.id]  # resumed, it has as many again
+            del self._tries[job.id]  # a resumed job gets new attempts
         elif job.status == "running":
             self._store.change_job(job.id, status="queued")
 

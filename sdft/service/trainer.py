@@ -1,8 +1,8 @@
-"""One job, in a process of its own: python -m selfsurf.sdft.service.trainer FOLDER JOB [PARENT].
+"""Trainer process of one job: python -m selfsurf.sdft.service.trainer FOLDER JOB [PARENT].
 
-It holds its job's lock for as long as it lives, so there is never a second one on it, whoever starts it. It needs no
-server: one that was killed finds the job's state in the store. A SIGTERM leaves a checkpoint, and the job queued or
-cancelled. With the number of its PARENT it ends when that does.
+The process locks its job while it lives, so a job never has a second trainer, whoever starts it. No server is required:
+the state is in the database, where a restarted server finds it. SIGTERM leaves a checkpoint, and the job queued or
+cancelled. If PARENT, a process id, is given, the trainer ends with that process.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from selfsurf.sdft.service.schemas import Job, Problem
 from selfsurf.sdft.service.store import Store
 
 HEARTBEAT = 2.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 IN_USE = 3
-"""Exit code of a process that found other trainers at work."""
+"""Exit code of a trainer that found its job or all places locked."""
 LOST = 4
-"""Exit code of a process whose node was lost: its job is to be begun again."""
+"""Exit code of a trainer whose node was lost; its job has to be started again."""
 FIGURES = ("loss", "learning_rate", "grad_norm", "steps/right", "rows", "rows/recorded", "recorded/loss",
            "recorded/distilled", "step0_divergence", "evaluation/success", "evaluation/agreement",
            "evaluation/held_out", "evaluation/perplexity", "evaluation/drift", "best_step", "rollbacks")  # fmt: skip
-"""The metrics that are told: none has a name or a text of a page in it."""
+"""Metrics that clients may see; none contains a name or a text of a page."""
 
 
 MESSAGE = 2000
-"""Most characters of a message that is passed on."""
+"""Maximum length of a forwarded message, in characters."""
 
 
 class _Log(logging.Handler):
-    """Tells what training says of itself, which is no text of a page."""
+    """Logging handler that forwards the training's messages, which contain no page text, as events."""
 
     def __init__(self, store: Store, job: str) -> None:
         super().__init__(logging.INFO)
@@ -57,10 +57,10 @@ class _Log(logging.Handler):
 
 
 def settings_of(job: Job, allowed: ServiceSettings) -> dict[str, Any]:
-    """Return the settings of a job's run. Folders are named relative to the service's.
+    """Return the settings of a job's run. Folders are relative to the service's folder.
 
     Raises:
-        ValueError: there is nothing to learn from the episodes, or the server doesn't allow what is asked for.
+        ValueError: there is nothing to learn from the episodes, or the server doesn't allow the request.
     """
     from selfsurf.browser_env.environment import EnvironmentSettings
     from selfsurf.sdft.rows.jobs import learned_from, learned_offline
@@ -87,9 +87,9 @@ def settings_of(job: Job, allowed: ServiceSettings) -> dict[str, Any]:
 
 
 def work(place: Place, store: Store, job: Job) -> None:
-    """Train, from the beginning or the last checkpoint, and keep the adapter."""
+    """Train from the beginning or the last checkpoint, and store the adapter."""
     allowed = place.settings()
-    place.check_room(0, allowed.quota)  # there was some when the job was queued
+    place.check_room(0, allowed.quota)  # space may have run out since the job was queued
     from selfsurf.sdft import TrainSettings, train
     from selfsurf.sdft.run.model import load_policy
     from selfsurf.sdft.service import probe
@@ -118,10 +118,10 @@ def work(place: Place, store: Store, job: Job) -> None:
 
 
 def take_gpu(turn: str, listed: Path = Path("/proc/driver/nvidia/gpus")) -> None:
-    """Leave this process one of several GPUs, another than those of the trainers beside it. Comes before torch.
+    """Limit this process to one of several GPUs, spread over concurrent trainers. Call it before importing torch.
 
     Args:
-        turn: name of the place that was taken (`Place.take_turn`).
+        turn: name of the locked place (`Place.take_turn`).
         listed: folder in which the driver has an entry for each GPU.
     """
     there = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -135,7 +135,7 @@ def take_gpu(turn: str, listed: Path = Path("/proc/driver/nvidia/gpus")) -> None
 
 
 def main(root: Path, id: str, parent: int | None = None) -> int:
-    """Do a job; return the exit code."""
+    """Run a job; return the exit code."""
     os.chdir(root)
     place = Place(Path())
     allowed = place.settings()
@@ -148,7 +148,7 @@ def main(root: Path, id: str, parent: int | None = None) -> int:
     store = Store(place.database)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with store.transaction():  # it may be cancelled meanwhile
+    with store.transaction():  # the job may have been cancelled meanwhile
         job = store.job(id)
         if job.status not in ("queued", "running"):
             return 0
@@ -182,7 +182,7 @@ def main(root: Path, id: str, parent: int | None = None) -> int:
 
 
 def _problem(error: Exception) -> Problem:
-    """Say why a job failed: in full where the message is ours, else by its kind."""
+    """Describe why a job failed: with the full message of known errors, else only with the error's class."""
     from selfsurf.agents.model_files import ModelError
 
     full = isinstance(error, NoRoom) or (isinstance(error, OSError) and "room left" in str(error))
@@ -193,12 +193,12 @@ def _problem(error: Exception) -> Problem:
 
 
 def _beat(place: Place, id: str, over: threading.Event, parent: int | None) -> None:
-    """Tell that the process lives; end it, with a checkpoint, once its job is to be cancelled or its parent is gone."""
+    """Write heartbeats; end the process with a checkpoint once its job is cancelled or its parent is gone."""
     store = Store(place.database)
     while not over.wait(HEARTBEAT):
         try:
             ends = store.beat(id)
-        except sqlite3.Error:  # such as a full disk's; the next may be heard
+        except sqlite3.Error:  # perhaps a full disk; the next heartbeat may succeed
             logging.getLogger(__name__).exception("A sign of life could not be written.")
             ends = False
         if ends or parent not in (None, os.getppid()):

@@ -1,4 +1,4 @@
-"""Uploads: archives that arrive in parts, are checked as a whole, and become episodes named by their content."""
+"""Uploads: archives that arrive in parts, are verified as a whole, and become episodes named by their content."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from selfsurf.sdft.service.schemas import Episode, Uploaded, content_id
 from selfsurf.sdft.service.store import Store
 
 MOST_UNPACKED = 2**30
-"""Bytes of an episode."""
+"""Maximum size of an unpacked episode in bytes."""
 AT_ONCE = 2
-"""Archives that are unpacked and checked at the same time: more would only take each other's memory and processor."""
+"""Number of archives unpacked and checked concurrently; more would only compete for memory and CPU."""
 STALLED = 30.0
-"""Seconds without a byte after which an upload's sender is taken for gone."""
+"""Seconds without a byte after which an upload is aborted."""
 KEPT = 86_400.0
-"""Seconds for which what has arrived of an upload is kept."""
+"""Seconds for which partial uploads are kept."""
 
 
 class Uploads:
-    """What arrives.
+    """Receiver of uploads.
 
     Args:
         place: the service's folder.
-        store: its memory.
-        settings: its limits.
+        store: the service's database.
+        settings: limits set by the operator.
     """
 
     def __init__(self, place: Place, store: Store, settings: ServiceSettings) -> None:
         self._place, self._store, self._settings = place, store, settings
         self._busy: dict[str, int] = {}
-        """Uploads that are arriving, and the bytes that each may still bring."""
+        """Number of outstanding bytes of each upload in transfer."""
         self._finishing: dict[str, asyncio.Future[Uploaded]] = {}
-        """Uploads that are being checked."""
-        self._checkers = ThreadPoolExecutor(AT_ONCE, "upload")  # each thread keeps some MB of its own
+        """Futures of the uploads being verified."""
+        self._checkers = ThreadPoolExecutor(AT_ONCE, "upload")  # each thread retains some MB of memory
 
     def _part(self, upload: str) -> Path:
         return self._place.root / "uploads" / f"{upload}.part"
@@ -59,26 +59,27 @@ class Uploads:
         return self._place.root / "uploads" / f"{upload}.json"
 
     def progress(self, upload: str) -> Uploaded:
-        """Return how far an upload has come; 0 bytes of one that is not known."""
+        """Return the progress of an upload; 0 bytes for an unknown one."""
         if self._done(upload).exists():
             done = Uploaded.model_validate_json(self._done(upload).read_text(encoding="utf8"))
             if (self._place.root / "episodes" / str(done.episode)).exists():
                 return done
-            self._done(upload).unlink()  # the episode was removed since
+            self._done(upload).unlink()  # the episode has been removed
         part = self._part(upload)
         return Uploaded(upload=upload, offset=part.stat().st_size if part.exists() else 0)
 
     async def receive(self, upload: str, offset: int, length: int, pieces: AsyncIterator[bytes]) -> Uploaded:
-        """Take the bytes of an archive from an offset on; what has arrived stays if the connection breaks.
+        """Receive the bytes of an archive from an offset on; received bytes are kept if the connection breaks.
 
         Args:
-            upload: its SHA-256.
-            offset: of the first byte in its archive.
-            length: of the whole archive.
+            upload: SHA-256 of the archive.
+            offset: position of the first byte in the archive.
+            length: length of the whole archive.
             pieces: the bytes.
 
         Raises:
-            Refused: it is too large, another request sends the same, or the offset is another than the server's.
+            Refused: the archive is too large, another request sends the same archive, or the offset differs from the
+                server's.
         """
         if length > self._settings.largest_upload:
             limit = self._settings.largest_upload // 2**20
@@ -105,14 +106,14 @@ class Uploads:
             del self._busy[upload]
 
     async def spool(self, request: Request, path: Path) -> str:
-        """Write a request's whole body into a file; return its SHA-256.
+        """Write a request's whole body to a file; return its SHA-256.
 
         Args:
-            request: which.
-            path: of the file, in the folder of uploads.
+            request: the request.
+            path: path of the file, in the folder of uploads.
 
         Raises:
-            Refused: it is too large, or there is no room for it.
+            Refused: the body is too large, or doesn't fit on the disk or in the quota.
         """
         most, said = self._settings.largest_upload, request.headers.get("content-length")
         left = self._settings.quota - self._place.used() - sum(self._busy.values())
@@ -139,7 +140,7 @@ class Uploads:
             raise
 
     async def finished(self, upload: str) -> Uploaded:
-        """As `finish`, in a thread, a few at a time; once for all that ask meanwhile."""
+        """Call `finish` in a thread pool, once for all concurrent requests."""
         if upload not in self._finishing:
             finishing = asyncio.get_running_loop().run_in_executor(self._checkers, self.finish, upload)
             finishing.add_done_callback(lambda _: self._finishing.pop(upload))
@@ -147,10 +148,10 @@ class Uploads:
         return await asyncio.shield(self._finishing[upload])
 
     def finish(self, upload: str) -> Uploaded:
-        """Make an episode of an archive that is complete.
+        """Make an episode of a complete archive.
 
         Raises:
-            Refused: it is not what was announced, no whole episode, or there is no room for it.
+            Refused: the archive has another hash, isn't a complete episode, or doesn't fit on the disk or in the quota.
         """
         part, made = self._part(upload), self._place.root / "uploads" / f"{upload}.folder"
         if not part.exists() and (now := self.progress(upload)).episode is not None:
@@ -207,10 +208,10 @@ class Uploads:
         return one, known
 
     def forget(self, upload: str) -> None:
-        """Remove what has arrived of an upload.
+        """Remove the received part of an upload.
 
         Raises:
-            Refused: more is arriving, it is being checked, or nothing has arrived.
+            Refused: the upload is in progress, is being verified, or doesn't exist.
         """
         if upload in self._busy or upload in self._finishing:
             raise Refused(409, "upload_in_use", "A request is sending this upload.", retryable=True)
@@ -222,7 +223,7 @@ class Uploads:
         """Delete an episode that no unfinished job uses.
 
         Raises:
-            Refused: one does, or it is not there.
+            Refused: an unfinished job uses the episode, or it doesn't exist.
         """
         try:
             self._store.episode(id)
@@ -237,7 +238,7 @@ class Uploads:
         check_room(self._place, more + sum(self._busy.values()), self._settings.quota)
 
     def tidy(self) -> None:
-        """Remove what has not gone on for a day."""
+        """Remove uploads without progress for a day."""
         for path in (self._place.root / "uploads").iterdir():
             if path.stem in self._busy or time.time() - path.stat().st_mtime < KEPT:
                 continue
@@ -248,10 +249,10 @@ class Uploads:
 
 
 def check_room(place: Place, more: int, quota: int) -> None:
-    """Make sure that so many bytes more fit.
+    """Check that `more` bytes fit on the disk and in the quota.
 
     Raises:
-        Refused: they don't.
+        Refused: the bytes don't fit.
     """
     try:
         place.check_room(more, quota)
@@ -260,10 +261,11 @@ def check_room(place: Place, more: int, quota: int) -> None:
 
 
 async def _arriving(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Pass on what comes.
+    """Yield the pieces of a body as they arrive.
 
     Raises:
-        Refused: nothing has come for a while: its sender is gone, or keeps others from sending the same.
+        Refused: no byte has arrived for `STALLED` seconds; an open connection would block other senders of the same
+            upload.
     """
     left = aiter(pieces)
     while True:
@@ -278,16 +280,16 @@ async def _arriving(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _write_body(pieces: AsyncIterator[bytes], path: Path, most: int, room: int) -> str:
-    """Write a request's body into a file; return its SHA-256.
+    """Write a request's body to a file; return its SHA-256.
 
     Args:
-        pieces: of the body.
-        path: of the file.
-        most: bytes of an archive.
-        room: bytes that are left for it.
+        pieces: pieces of the body.
+        path: path of the file.
+        most: maximum size of an archive in bytes.
+        room: available space in bytes.
 
     Raises:
-        Refused: it is larger than one of these.
+        Refused: the body exceeds one of the limits.
     """
     digest, size = hashlib.sha256(), 0
     with path.open("wb") as file:

@@ -1,4 +1,4 @@
-"""What the teacher is told and the student is not: one file a context; `lessons` puts them together.
+"""The teacher's privileged context, one file for each kind; `lessons` combines them.
 
-Nothing here loads a model library when it is imported.
+Importing the package loads no model library.
 """

@@ -1,4 +1,4 @@
-"""What a context is: a source of things to tell the teacher about a step that the student took."""
+"""Base of the teacher's contexts: sources of privileged information about a step of the student."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from selfsurf.browser_env.observation import Element
 
 @dataclass(frozen=True)
 class Told:
-    """What there is to tell about one step."""
+    """Privileged information about one step."""
 
     text: str
-    """Goes to the end of the teacher's prompt."""
+    """Text appended to the teacher's prompt."""
     action: str | None = None
-    """The action that it calls right, in compact JSON as a student writes it; None where it names none."""
+    """Action that the text calls right, in compact JSON as the student writes it; None if the text names no action."""
 
 
 def told_action(
     action: Any, wording: str = DEMONSTRATION, *, labels: Labels = False, elements: Sequence[Element] = ()
 ) -> Told:
-    """Tell an action as the correct one, in the words that the student would use.
+    """Present an action as the correct one, in the format of the student's replies.
 
     Args:
-        action: in any form.
-        wording: with `{action}` in it.
+        action: the action in any form.
+        wording: text that contains `{action}`.
         labels: as in `TrainSettings`.
-        elements: of the page.
+        elements: elements of the page.
 
     Raises:
         browser_env.errors.ActionError: the action is malformed.
@@ -43,10 +43,10 @@ def told_action(
 
 
 def given(action: Action, kinds: Collection[str] | None, step: Step) -> Action | None:
-    """Return an action as a student could have given it.
+    """Return an action as the student could have given it, or None if it couldn't.
 
-    None where it could not: its kind was not offered (`kinds` of None: all are), what it names was not shown, or no
-    reply says it. Files never are offered: training allows none.
+    The student couldn't if the action's kind was not offered (`kinds` of None offers all), an element of the action was
+    not visible, or no reply can express the action. File uploads are never offered: training forbids them.
     """
     written = as_written(action, step.observation)
     if written is None or (kinds is not None and action.name not in kinds):
@@ -56,28 +56,28 @@ def given(action: Action, kinds: Collection[str] | None, step: Step) -> Action |
 
 
 class Context:
-    """A source of things to tell."""
+    """Base of the sources of privileged information for the teacher."""
 
     name: ClassVar[str]
-    """As in `TrainSettings.contexts`."""
+    """Name of the context in `TrainSettings.contexts`."""
     wording: str = DEMONSTRATION
-    """How an action is told."""
+    """Wording that presents an action to the teacher."""
     labels: Labels = False
-    """As in `TrainSettings`: an action is told as the student writes it."""
+    """Value of `TrainSettings.labels`, so that an action is presented as the student writes it."""
     comes_later: ClassVar[bool] = False
-    """May it be that there is nothing to tell at first, and something later?"""
+    """Whether the context may be empty at first and get information later in the run."""
 
     def can_speak(self, env_id: str) -> bool:
-        """Can there ever be something to tell about a step of this task?"""
+        """Whether the context can ever have information about a step of the task."""
         return True
 
     def learn(self, results: Sequence[Result], batch: int) -> None:
-        """Take note of the episodes of a batch, numbered from 0, before `tell` is asked about them."""
+        """Take in the episodes of a batch, numbered from 0, before `tell` is called for them."""
 
     def tell(self, result: Result, index: int) -> Told | None:
-        """Return what there is to tell about the episode's step of this index, or None."""
+        """Return the information about the episode's step at `index`, or None."""
         raise NotImplementedError
 
     def told(self, action: Action, step: Step) -> Told:
-        """Tell an action as the correct one at a step."""
+        """Present an action as the correct one at a step."""
         return told_action(action, self.wording, labels=self.labels, elements=step.observation["elements"])

@@ -1,4 +1,4 @@
-"""The contexts `demonstration` and `hindsight`: what was done where an episode for the same goal was at this page."""
+"""The contexts `demonstration` and `hindsight`: actions of successful episodes for the same goal on the same page."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from selfsurf.sdft.teacher.context import Context, Told, given
 from selfsurf.sdft.teacher.recording import Recording, Shown, advise, goal_of, recording_of_result
 
 KEPT = 3
-"""Of the agent's own episodes for a goal, how many are kept: the shortest."""
+"""Number of the agent's own episodes kept for a goal; the shortest are kept."""
 
 
 class Demonstrations(Context):
-    """Episodes in which a person, or whoever it was, has shown how a goal is reached.
+    """Recorded episodes, by any player, that demonstrate how a goal is reached.
 
-    An episode is for a task if environment and goal are the same; its seed may be another. Of several, the one whose
-    page is most like the student's tells its action. Nothing is told where no page is like it, or where the student
-    could not have given that action: its kind was not offered, or its element was not shown.
+    An episode fits a task if environment and goal are the same; the seed may differ. Of several episodes, the one whose
+    page is most similar to the student's provides the action. No action is provided if no page is similar enough, or if
+    the student couldn't have given the action: its kind was not offered, or its element was not visible.
 
     Args:
         recordings: the episodes.
-        kinds: the kinds of actions that the student is offered.
+        kinds: kinds of actions that the student is offered.
     """
 
     name: ClassVar[str] = "demonstration"
@@ -45,13 +45,13 @@ class Demonstrations(Context):
         self._recordings.setdefault((_environment(recording.env_id), recording.goal), []).append(recording)
 
     def can_speak(self, env_id: str) -> bool:
-        """Is there an episode of the task?"""
+        """Whether an episode of the task was recorded."""
         goal = task_of(env_id).goal if is_open(env_id) else None
         goals = {known for environment, known in self._recordings if environment == _environment(env_id)}
         return bool(goals) if goal is None else goal in goals
 
     def tell(self, result: Result, index: int) -> Told | None:
-        """Tell the action of the step that corresponds to this one."""
+        """Return the action of the recorded step that corresponds to the student's step."""
         recordings = self._of(result.job.env_id, goal_of(result))
         advices = [advise(recording, result.steps[: index + 1]) for recording in recordings]
         best, _ = max((advice for advice in advices if advice), key=lambda advice: advice[1], default=(None, 0.0))
@@ -60,18 +60,18 @@ class Demonstrations(Context):
         return None if action is None else self.told(action, step)
 
     def _of(self, env_id: str, goal: str) -> list[Recording]:
-        """The episodes for a goal in an environment."""
+        """Return the episodes for a goal in an environment."""
         return self._recordings.get((_environment(env_id), goal), [])
 
 
 class Hindsight(Demonstrations):
-    """The agent's own episodes that reached the same goal, those of the batch that is learned from included.
+    """The agent's own successful episodes for a goal, including those of the current batch.
 
     Args:
-        recordings: such episodes from elsewhere.
-        kinds: the kinds of actions that the student is offered.
-        path: a JSON Lines file in which this run's are kept, so that a resumed run knows what the unbroken one would.
-        batch: what the file has of batches from this number on is forgotten: they will be run again.
+        recordings: successful episodes of the agent from earlier runs.
+        kinds: kinds of actions that the student is offered.
+        path: JSON Lines file of this run's episodes, which gives a resumed run the state of an uninterrupted one.
+        batch: number of the first batch that will be run again; its episodes and later ones are removed from the file.
     """
 
     name: ClassVar[str] = "hindsight"
@@ -92,11 +92,11 @@ class Hindsight(Demonstrations):
             self._keep(_read(line))
 
     def can_speak(self, env_id: str) -> bool:
-        """May the agent reach the goal by itself, and the task notice? Or is there an episode that did?"""
+        """Whether the task can recognize the agent's own success, or a successful episode exists already."""
         return task_of(env_id).judges or super().can_speak(env_id)
 
     def learn(self, results: Sequence[Result], batch: int) -> None:
-        """Keep the episodes that reached their goal."""
+        """Keep the successful episodes of a batch."""
         for result in results:
             recording = recording_of_result(result) if result.solved and not result.led else None
             if recording is not None and recording.steps and self._keep(recording) and self._path is not None:
@@ -104,7 +104,7 @@ class Hindsight(Demonstrations):
                     file.write(_written(recording, batch) + "\n")
 
     def _keep(self, recording: Recording) -> bool:
-        """Add it unless there are enough that are no longer; is it among those that are kept?"""
+        """Add an episode, keep the `KEPT` shortest of its goal, and return whether the new one is among them."""
         self.add(recording)
         known = self._of(recording.env_id, recording.goal)
         known.sort(key=lambda one: len(one.steps))
@@ -113,7 +113,7 @@ class Hindsight(Demonstrations):
 
 
 def _environment(env_id: str) -> str:
-    """The id without the start page and goal of an open-ended task: its goal counts by itself, its address not."""
+    """Return the id without an open-ended task's start page (which may differ) and goal (compared separately)."""
     return env_id.partition("?")[0]
 
 

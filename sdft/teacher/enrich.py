@@ -1,8 +1,7 @@
-"""Explanations by a large model, in the place of what the teacher is told. If anything fails, that stays as it was.
+"""Explanations by a large model for the teacher's context. After a failure the original text is used.
 
-An explanation that ends with the very action takes the raw action's place; one that leaves it out is put before it.
-
-The student's prompt, and so what is on the page, is sent to the endpoint that the settings name.
+An explanation that ends with the exact action replaces the original text; any other is put before the text. The
+student's prompt, including the page's content, is sent to the endpoint in the settings.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from selfsurf.agents.policies.openai.usage import Prices
 
 NEMOTRON = "nvidia/llama-3.1-nemotron-ultra-253b-v1"
-"""The model that explains unless another is named: NVIDIA's Nemotron Ultra 253B, text alone, by NIM."""
+"""Default model for explanations: NVIDIA's Nemotron Ultra 253B, text only, served by NIM."""
 
 ASK = """A small model is learning to use web pages. Below is what it was shown, and what its teacher is going to be \
 told. Write what the teacher is told instead, in plain text: a sentence on what this page is; one on why this element \
@@ -47,39 +46,39 @@ _END = " End with this line and nothing after it:\nCorrect action: {action}"
 
 
 class EnrichSettings(BaseModel):
-    """Which model explains, how it is asked, and what that may cost."""
+    """Settings of the explaining model: its endpoint, sampling and spending limits."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = NEMOTRON
-    """The model's name at the server."""
+    """Name of the model on the server."""
     endpoint: str | None = "nim"
-    """Name of a known server (`agents.policies.openai.endpoints`), whose key is in its environment variable; null
-    with a `base_url`: a server that wants none."""
+    """Name of a known server (`agents.policies.openai.endpoints`), whose API key is in its environment variable; null
+    with a `base_url` for a server without a key."""
     base_url: str | None = None
-    """Where the server is, up to and including `/v1`, if not at the endpoint's own address."""
+    """Base URL of the server, up to and including `/v1`, if it differs from the endpoint's own."""
     contexts: tuple[str, ...] = ("oracle", "demonstration", "hindsight", "feedback")
-    """The contexts whose texts are explained."""
+    """Contexts whose texts are explained."""
     max_new_tokens: int = Field(default=200, ge=1)
-    """Most tokens of an explanation."""
+    """Maximum number of tokens in an explanation."""
     temperature: float = Field(default=0.0, ge=0)
-    """At which it is sampled."""
+    """Sampling temperature of the explanations."""
     max_tokens: int | None = Field(default=500_000, ge=0)
-    """Tokens, of prompts and replies together, that a run may use; null for no limit. Then texts stay as they are."""
+    """Token budget of a run, prompts and replies together; null for no limit. Texts beyond it aren't explained."""
     max_dollars: float | None = Field(default=None, ge=0)
-    """US dollars that a run may cost; null for no limit."""
+    """Budget of a run in US dollars; null for no limit."""
     prices: dict[str, float] | None = None
-    """US dollars per million tokens, e.g. `{"input": 0.2, "output": 0.6}`; needed with `max_dollars`."""
+    """Prices in US dollars per million tokens, e.g. `{"input": 0.2, "output": 0.6}`; required by `max_dollars`."""
     timeout: float = Field(default=60.0, gt=0)
-    """Seconds that one attempt may take."""
+    """Timeout of one attempt, in seconds."""
     retries: int = Field(default=2, ge=0)
-    """Most attempts after the first."""
+    """Maximum number of retries after the first attempt."""
     patience: float = Field(default=120.0, gt=0)
-    """Seconds for one reply, attempts and waits together."""
+    """Timeout of one reply in seconds, including all attempts and waits."""
     parallel: int = Field(default=8, ge=1)
-    """Most requests at the same time."""
+    """Maximum number of concurrent requests."""
     cache: str | None = None
-    """Folder of the replies so far; by default `enrich` in the cache of the models."""
+    """Folder of cached replies; null for `enrich` in the model cache."""
 
     @model_validator(mode="after")
     def _dollars_need_prices(self) -> EnrichSettings:
@@ -89,15 +88,15 @@ class EnrichSettings(BaseModel):
 
 
 class Enricher:
-    """Asks the model, or the cache, and keeps count.
+    """Client of the explaining model, with a cache and a record of spending.
 
     Args:
-        settings: whom to ask, and how.
-        folder: what was spent is kept here as `enrichment.json`, so that a limit holds over resumed runs.
+        settings: model, endpoint and limits.
+        folder: folder of `enrichment.json`, which records the spending, so that limits hold across resumed runs.
 
     Raises:
         ImportError: the `openai` package is not installed.
-        ValueError: the endpoint is unknown, or needs a key and there is none.
+        ValueError: the endpoint is unknown, or its key is missing.
     """
 
     def __init__(self, settings: EnrichSettings, folder: Path | None = None) -> None:
@@ -112,13 +111,13 @@ class Enricher:
         self._cache = Path(settings.cache) if settings.cache else model_files.home() / "enrich"
         self._ledger = folder / "enrichment.json" if folder else None
         self.spent = _read_spent(self._ledger)
-        """`tokens` and `dollars` of this run, its earlier starts included; while it is asked, with the most that the
-        requests under way may come to."""
+        """Spending of this run in `tokens` and `dollars`, earlier starts included. Requests in flight count with their
+        maximum."""
         self._counts: Counter[str] = Counter()
         self._lock = threading.RLock()
 
     def enrich(self, results: Sequence[Result], lessons: list[list[dict[str, Told]]]) -> list[list[dict[str, Told]]]:
-        """Return what is told, by episode, step and context, each with its explanation."""
+        """Return the information by episode, step and context, with explanations added."""
         enriched = [[dict(said) for said in steps] for steps in lessons]
         questions = [
             (said, name, _question(step.decision.messages, told))
@@ -136,7 +135,7 @@ class Enricher:
         return enriched
 
     def take_counts(self) -> dict[str, int]:
-        """Return since the last call how many texts were asked for anew, cached, failed, or beyond the limit."""
+        """Return the numbers of explanations requested, cached, failed and over the limit since the last call."""
         counts = {f"enrich/{name}": self._counts[name] for name in ("asked", "cached", "failed", "capped")}
         self._counts.clear()
         return counts
@@ -146,7 +145,7 @@ class Enricher:
         self._policy.close()
 
     def _explained(self, question: str) -> str:
-        """The explanation, or nothing."""
+        """Return the explanation; empty if it failed or would exceed a limit."""
         path = self._path(question)
         text = _read_cached(path)
         if text:
@@ -158,7 +157,7 @@ class Enricher:
             return ""
         used, text = {"tokens": 0.0, "dollars": 0.0}, ""
         options = self._settings.model_dump(include={"temperature", "max_new_tokens"})
-        with contextlib.suppress(Exception):  # training goes on with the text as it was, and the failure is counted
+        with contextlib.suppress(Exception):  # training continues with the original text, and the failure is counted
             (reply,) = self._policy.complete([self._messages(question)], **options)
             used, text = _used(reply, most), reply.text.strip()
         self._spend({name: used[name] - most[name] for name in most})
@@ -168,12 +167,12 @@ class Enricher:
         return text
 
     def _messages(self, question: str) -> list[Message]:
-        """What is sent: Nemotron thinks aloud unless its system prompt says otherwise (by its model card)."""
+        """Return the messages to send. Nemotron's system prompt turns off its reasoning (model card)."""
         quiet = [Message("system", "detailed thinking off")] if self._settings.model == NEMOTRON else []
         return [*quiet, Message("user", question)]
 
     def _path(self, question: str) -> Path:
-        """Where the reply to it is cached: by what the model is given, and nothing else."""
+        """Return the cache file of a reply, named by a hash of the model's whole input."""
         asked = {
             "model": self._settings.model,
             "server": self._policy.base_url,
@@ -185,13 +184,13 @@ class Enricher:
         return self._cache / name[:2] / f"{name}.json"
 
     def _most(self, question: str) -> dict[str, float]:
-        """What the request may come to at most, nearly."""
+        """Estimate the maximum tokens and dollars of a request."""
         prompt, reply = usage.conversation_tokens(self._messages(question)), self._settings.max_new_tokens
         prices: Prices | None = self._policy.prices
         return {"tokens": prompt + reply, "dollars": prices.cost(prompt, 0, reply) if prices else 0.0}
 
     def _reserve(self, most: dict[str, float]) -> bool:
-        """Count the most that a request may come to as spent, unless that is beyond a limit."""
+        """Count the maximum cost of a request as spent; return False if that would exceed a limit."""
         limits = {"tokens": self._settings.max_tokens, "dollars": self._settings.max_dollars}
         with self._lock:
             if any(limit is not None and self.spent[name] + most[name] > limit for name, limit in limits.items()):
@@ -218,14 +217,14 @@ def _question(messages: Sequence[Message], told: Told) -> str:
 
 
 def _instead(told: Told, explanation: str) -> str:
-    """What the teacher is told: the explanation, and the raw text after it unless that ends with the very action."""
+    """Return the explanation, followed by the original text unless the explanation ends with the exact action."""
     if told.action is not None and explanation.endswith(f"Correct action: {told.action}"):
         return explanation
     return f"{explanation}\n{told.text}"
 
 
 def _used(reply: Completion, most: dict[str, float]) -> dict[str, float]:
-    """What a reply came to: as the server says, else what it may have come to at most."""
+    """Return the cost of a reply as reported by the server, or else its estimated maximum."""
     if reply.usage is None:
         return most
     return {"tokens": reply.usage.prompt_tokens + reply.usage.completion_tokens, "dollars": reply.usage.cost or 0.0}
@@ -239,7 +238,7 @@ def _read_spent(path: Path | None) -> dict[str, float]:
 
 
 def _read_cached(path: Path) -> str:
-    """The cached text; empty if there is none, or if it is damaged."""
+    """Return the cached text; empty if it is missing or damaged."""
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
         return str(found["text"])
@@ -248,7 +247,7 @@ def _read_cached(path: Path) -> str:
 
 
 def _write_cached(path: Path, entry: dict[str, Any]) -> None:
-    """Write an entry, whole or not at all, whoever else writes the same one. If that fails, it is not cached."""
+    """Write a cache entry atomically, even with concurrent writers. On failure the reply stays uncached."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

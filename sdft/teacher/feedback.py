@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.observation import Element, Observation
 
 MOST, LONGEST = 4, 60
-"""Changes of each sort that are told, and characters of one."""
+"""Maximum number of changes of each kind in a text, and maximum length of a change in characters."""
 
 _MISSED = {Outcome.FAILED: "the goal is missed", Outcome.INFEASIBLE: "the goal was given up"}
 
 
 class Feedback(Context):
-    """Whether it was right or wrong, where that is known: an error, the episode's verdict. Else what has changed.
+    """Verdict on the student's action (an error, the episode's outcome), or else the changes on the page.
 
-    The action is told in words: its JSON would be copied, right or wrong.
+    The action is described in words, because the teacher would copy its JSON, right or wrong.
     """
 
     name: ClassVar[str] = "feedback"
 
     def tell(self, result: Result, index: int) -> Told | None:
-        """Tell it; nothing where the page afterwards is not known."""
+        """Return the outcome of the step, or None if the resulting page is unknown."""
         step = result.steps[index]
         if step.after is None:
             return None
@@ -44,7 +44,7 @@ class Feedback(Context):
 
 
 def _words(step: Step) -> str:
-    """What was done, as `click button "OK"`."""
+    """Describe the action in words, such as `click button "OK"`."""
     action = step.decision.action
     if isinstance(action, str):
         return "The reply"
@@ -55,7 +55,7 @@ def _words(step: Step) -> str:
 
 
 def changes(before: Observation, after: Observation) -> list[str]:
-    """Return what is different on the page, in sentences."""
+    """Return the differences between two observations, in sentences."""
     found = []
     if before["url"] != after["url"]:
         found.append(f"The page is now {_cut(after['title'] or after['url'])}.")
@@ -70,7 +70,7 @@ def changes(before: Observation, after: Observation) -> list[str]:
 
 
 def _named(element: Element) -> str:
-    """An element as the outline shows it, where the focus is left aside: it moves with every action."""
+    """Return an element's line in the outline without its focus, which moves with every action."""
     return label({**element, "states": tuple(state for state in element["states"] if state != "focused")})
 
 

@@ -1,15 +1,15 @@
-"""Does a teacher do what it is told? If not, it must not be heeded.
+"""Whether a teacher follows its demonstration, which decides how a row is learned.
 
-Where a run learns recorded actions, a row is learned from the teacher's distribution if that gives the action at least
+If a run learns recorded actions, a row is learned from the teacher's distribution if that gives the action at least
 half of the probability, and by cross-entropy otherwise.
 
-In a run that goes on from an adapter, an average of the student's weights begins where the student is, so nothing that
-it can do is lost on the way. But what has learned to do one thing may do that whatever it is told. There the untrained
-model is asked, and where that does not follow either, a row of the student's own reply is left out: the student would
-unlearn what it does.
+In a run that starts from an adapter, the average of the student's weights starts at the student's, so nothing learned
+is lost on the way. But a model trained to do one thing may do it regardless of the demonstration. Such rows are learned
+from the untrained model; if that doesn't follow either, the row is left out, because the student would unlearn its own
+action.
 
-How likely the action that was told is, is read as far as the student's reply agrees with it: behind the first token
-that differs the reply goes elsewhere.
+The probability of the demonstrated action is computed only up to the first token at which the student's reply differs
+from it; after that the reply takes another course.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 FOLLOWS = 0.5
-"""Probability of the action that it is told from which a teacher is said to follow."""
+"""Minimum probability of the demonstrated action under a teacher that follows."""
 
 Places = tuple[list[int], list[int]]
-"""Places in a reply, and the tokens of the action there."""
+"""Positions in a reply, and the demonstrated action's tokens there."""
 
 
 def places(reply: Sequence[int], told: Sequence[int] | None) -> Places:
-    """Return where a reply tells how likely the action is; empty where no action was told.
+    """Return the positions in a reply that give the action's probability; empty without a demonstrated action.
 
     Args:
-        reply: its tokens.
-        told: the action's.
+        reply: tokens of the reply.
+        told: tokens of the demonstrated action.
     """
     found: Places = ([], [])
     for place, (token, written) in enumerate(zip(told or (), reply, strict=False)):
@@ -40,15 +40,15 @@ def places(reply: Sequence[int], told: Sequence[int] | None) -> Places:
 
 
 def throughout(action: Sequence[int]) -> Places:
-    """Return the places in a reply that is the action itself."""
+    """Return all positions and tokens of an action, for a reply that equals the action."""
     return [*range(len(action))], [*action]
 
 
 def heeded(teacher: float, student: float) -> bool:
-    """Does a row teach: does the teacher follow, or is it at least nearer to it than the student?
+    """Whether a row teaches: the teacher follows, or is at least as close to the action as the student.
 
     Args:
-        teacher: probability that it gives to the action that it is told.
-        student: that of the student.
+        teacher: probability of the demonstrated action under the teacher.
+        student: probability of the demonstrated action under the student.
     """
     return teacher >= FOLLOWS or teacher >= student

@@ -1,4 +1,4 @@
-"""How contexts are put together: what the teacher is told about a step, in one text at its prompt's end, never cut."""
+"""Combination of the contexts into one text about a step, at the end of the teacher's prompt and never truncated."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 
 class Lessons:
-    """What the teacher is told about the steps of episodes.
+    """The teacher's context for the steps of episodes.
 
-    Every context says what it has to say; an action is told once, by the first context that names one, since a teacher
-    that is told two different ones follows neither. It stands last, where a model heeds it most.
+    Every context contributes its text, but only the first context with an action presents it, because a teacher with
+    two different actions follows neither. The action comes last, where a model attends to it most.
 
     Args:
-        contexts: in order of precedence.
-        enricher: adds explanations.
+        contexts: contexts in order of precedence.
+        enricher: source of explanations; None for none.
     """
 
     def __init__(self, contexts: Sequence[Context], enricher: Enricher | None = None) -> None:
@@ -44,15 +44,15 @@ class Lessons:
 
     @property
     def come_later(self) -> bool:
-        """May it be that there is nothing to tell at first, and something later?"""
+        """Whether the contexts may be empty at first and get information later in the run."""
         return any(context.comes_later for context in self.contexts)
 
     def of(self, results: Sequence[Result], batch: int = 0) -> list[list[Told | None]]:
-        """Return, for each episode, what is told about each step; None for a step about which nothing is.
+        """Return the teacher's context of every step of every episode; None for a step without any.
 
         Args:
-            results: the episodes of a batch.
-            batch: its number, from 0.
+            results: episodes of a batch.
+            batch: number of the batch, from 0.
         """
         for context in self.contexts:
             context.learn(results, batch)
@@ -62,13 +62,13 @@ class Lessons:
         return [[_joined(said) for said in steps] for steps in lessons]
 
     def take_counts(self) -> dict[str, int]:
-        """Return since the last call: steps about which each context told something, and what enriching came to."""
+        """Return each context's number of steps since the last call, and the counts of the enricher."""
         counts = {f"told/{context.name}": self._counts[context.name] for context in self.contexts}
         self._counts.clear()
         return counts if self._enricher is None else {**counts, **self._enricher.take_counts()}
 
     def _told(self, result: Result, index: int) -> dict[str, Told]:
-        """What is told, by context: at most one action, and that last. Nothing of a step that was not sampled."""
+        """Return a step's information by context, with at most one action, placed last; empty for an unsampled step."""
         if not result.steps[index].decision.completion.token_ids:
             return {}
         said: dict[str, Told] = {}
@@ -90,23 +90,23 @@ def _joined(said: dict[str, Told]) -> Told | None:
 
 
 def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int = 0) -> Lessons:
-    """Make what a run's settings ask for.
+    """Make the contexts and the enricher of a run.
 
     Args:
-        settings: of the run.
-        folder: what has to outlive the process is kept here.
-        batch: the first that will be learned from; more than 0 in a run that is resumed.
+        settings: settings of the run.
+        folder: folder of files that have to outlive the process.
+        batch: number of the first batch to learn from; more than 0 in a resumed run.
 
     Raises:
-        ValueError: there is a task about which no context can ever say anything; an episode that was named is none;
-            or the enriching model can't be asked.
+        ValueError: no context can ever have information about one of the tasks, a named episode doesn't exist, or the
+            enriching model is unusable.
     """
     contexts = make_contexts(settings, folder, batch)
     return Lessons(contexts, Enricher(settings.enrich, folder) if settings.enrich else None)
 
 
 def make_contexts(settings: TrainSettings, folder: Path | None = None, batch: int = 0) -> list[Context]:
-    """Make the contexts that a run's settings name; arguments and errors as for `make_lessons`."""
+    """Make the contexts of a run; arguments and errors as for `make_lessons`."""
     kinds = settings.actions
     makers = {
         "oracle": lambda: Oracle(kinds),

@@ -1,4 +1,4 @@
-"""The context `oracle`: what the task's expert would have done, or has; and that of those who are told nothing."""
+"""The context `oracle`, the recorded actions of offline runs, and the empty context of training without a teacher."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from selfsurf.sdft.teacher.context import Context, Told, given
 
 
 class Oracle(Context):
-    """The oracle's action at every step at which it has one that the student could have given.
+    """The oracle's action at every step where the student could have given it.
 
     Args:
-        kinds: the kinds of actions that the student is offered; None: all.
+        kinds: kinds of actions that the student is offered; None for all.
     """
 
     name: ClassVar[str] = "oracle"
@@ -24,11 +24,11 @@ class Oracle(Context):
         self._kinds = kinds
 
     def can_speak(self, env_id: str) -> bool:
-        """Is there an oracle for the task?"""
+        """Whether the task has an oracle."""
         return task_of(env_id).has_oracle
 
     def tell(self, result: Result, index: int) -> Told | None:
-        """Tell the action."""
+        """Return the oracle's action at the step."""
         step = result.steps[index]
         view = step.privileged
         if view is None:
@@ -38,16 +38,16 @@ class Oracle(Context):
 
 
 class Done(Oracle):
-    """What was done at the very state that the student is at (`sdft.rollouts.stored`)."""
+    """The recorded action at exactly the student's state (`sdft.rollouts.stored`)."""
 
     name: ClassVar[str] = "demonstration"
 
 
 class Untold(Context):
-    """Nothing is told, and every step is learned from: for those who learn without a teacher."""
+    """An empty text for every step, so that training without a teacher learns from all steps."""
 
     name: ClassVar[str] = "untold"
 
     def tell(self, result: Result, index: int) -> Told:
-        """Tell nothing."""
+        """Return an empty text."""
         return Told("")

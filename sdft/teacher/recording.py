@@ -1,7 +1,7 @@
-"""Episodes in which the goal was reached, and which of their steps belongs to the page that an agent has before it.
+"""Successful episodes, and the search for the recorded step that matches an agent's current page.
 
-Element ids differ from episode to episode: elements are the same if role and name are (`browser_env.record.matching`).
-Which step it is, is read from the page (what is on it, what its fields hold) and from what the agent has done so far.
+Element ids differ between episodes: elements match if role and name do (`browser_env.record.matching`). The matching
+step follows from the page (its elements, the values of its fields) and from the agent's actions so far.
 """
 
 from __future__ import annotations
@@ -32,45 +32,44 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.observation import Observation
 
 TOLERANCE = 0.1
-"""Recorded pages that are less alike by no more than this count as the same page."""
+"""Maximum gap in similarity to the most similar recorded page, for pages that count as the same page."""
 
 ALIKE = 0.5
-"""Likeness from which on a page counts as the recorded one: below it, only an element that can't be mistaken is taken
-for the recorded one."""
+"""Minimum similarity of a page that counts as the recorded page. Below it, only an unambiguous element is matched."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One step that was shown."""
+    """A recorded step."""
 
     observation: Mapping[str, Any]
-    """`url` and `elements` at least."""
+    """Observation with at least `url` and `elements`."""
     action: Action
-    """As a reply says it, if one can (`as_written`)."""
+    """Action in the form of a reply, if a reply can express it (`as_written`)."""
 
     @property
     def sayable(self) -> bool:
-        """Can a reply say the action?"""
+        """Whether a reply can express the action."""
         return as_written(self.action, self.observation) is not None
 
 
 @dataclass(frozen=True)
 class Recording:
-    """An episode in which the goal was reached."""
+    """A successful episode."""
 
     env_id: str
-    """As jobs have it: an open-ended task's with start page and goal."""
+    """Environment id as in jobs; that of an open-ended task contains start page and goal."""
     goal: str
     seed: int
     steps: tuple[Shown, ...]
 
 
 def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
-    """Read all episodes judged solved in these folders and those below them, in the order of their paths.
+    """Read all episodes judged solved in the folders and their subfolders, in the order of their paths.
 
     Raises:
-        EpisodeError: a folder has none, or one that can't be read; or its task is in a file or module that nobody has
-            imported: an episode alone has no code run.
+        EpisodeError: a folder has no such episode, or an unreadable one; or an episode's task is in a file or module
+            that has not been imported, because an episode alone never runs code.
     """
     found = []
     for folder in folders:
@@ -102,7 +101,7 @@ def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
 
 
 def fingerprint(recordings: Iterable[Recording]) -> str:
-    """Return the SHA-256 of what was shown, in its order: for which tasks and goals, on which pages, which actions."""
+    """Return the SHA-256 of recordings in order: their tasks, goals, seeds, page addresses and actions."""
     digest = hashlib.sha256()
     for one in recordings:
         steps = [[shown.observation["url"], shown.action.to_dict()] for shown in one.steps]
@@ -111,12 +110,13 @@ def fingerprint(recordings: Iterable[Recording]) -> str:
 
 
 def recording_of(episode: Episode) -> Recording:
-    """Return an episode from disk, without steps that show nothing.
+    """Return an episode from disk as a recording, without steps that teach nothing.
 
-    Their action failed, was none, was a rejected claim, or was a graph's and not its model's.
+    Steps are left out if their action failed or was invalid, was a rejected claim of success, or was a graph's rather
+    than the model's.
 
     Raises:
-        EpisodeError: it can't be read, or says only what changed on a page that is not there.
+        EpisodeError: the episode is unreadable, or records only the changes to a page that is missing.
     """
     outlines, steps = Outlines(), []
     for index, record in enumerate(episode.steps()):
@@ -127,7 +127,7 @@ def recording_of(episode: Episode) -> Recording:
             raise EpisodeError(told) from None
         decision = record["decision"] or {}
         graph = decision.get("graph")
-        instead = isinstance(graph, dict) and graph.get("instead")  # of what the model chose
+        instead = isinstance(graph, dict) and graph.get("instead")  # the graph's action replaced the model's
         if record["error"] or instead or rejected_in(decision.get("roles", ())):
             continue
         with suppress(ActionError):
@@ -139,7 +139,7 @@ def recording_of(episode: Episode) -> Recording:
 
 
 def recording_of_result(result: Result) -> Recording:
-    """Return an episode of this process, without the steps whose action failed or was none."""
+    """Return an episode of this process as a recording, without steps whose action failed or was invalid."""
     steps = tuple(
         Shown({name: step.observation[name] for name in ("url", "elements", "tabs")}, step.decision.action)  # type: ignore[literal-required]
         for step in result.steps
@@ -149,21 +149,20 @@ def recording_of_result(result: Result) -> Recording:
 
 
 def goal_of(result: Result) -> str:
-    """The goal of an episode that has steps."""
+    """Return the goal of an episode that has steps."""
     return result.steps[0].observation["goal"]
 
 
 def advise(recording: Recording, steps: Sequence[Step]) -> tuple[Action, float] | None:
-    """Return what was done in a recording at the page of the last of an agent's steps, and how alike the pages are.
+    """Return the recorded action for the agent's current page, and the similarity (0 to 1) of the two pages.
 
-    The action has the ids of the agent's page; likeness is from 0 to 1.
-
-    Of the recorded steps at the page most like this one it is the first that is not done, or the last. None if that is
-    another page, or has nothing on it that the recorded action could be done to.
+    The action has the element ids of the agent's page. Among the recorded steps on the most similar page, the first one
+    not yet done is chosen, or else the last. None if the page is too different, or lacks the element of the recorded
+    action.
 
     Args:
-        recording: of the same goal.
-        steps: the agent's so far; what it did at the last one is not looked at.
+        recording: an episode for the same goal.
+        steps: the agent's steps so far; the action of the last one is ignored.
     """
     now = steps[-1].observation
     alike = [likeness(shown.observation, now) for shown in recording.steps]
@@ -178,7 +177,7 @@ def advise(recording: Recording, steps: Sequence[Step]) -> tuple[Action, float] 
 
 
 def likeness(then: Mapping[str, Any], now: Mapping[str, Any]) -> float:
-    """Return how much alike two pages are: the share of the elements on either that are on both."""
+    """Return the similarity of two pages: the share of their elements that both contain."""
     before, after = _features(then), _features(now)
     return (before & after).total() / (before | after).total()
 
@@ -191,13 +190,14 @@ def _features(observation: Mapping[str, Any]) -> Counter[tuple[str, str]]:
 
 
 def _done(recording: Recording, steps: Sequence[Step], now: Observation) -> set[int]:
-    """The recorded steps that are done.
+    """Return the indices of the recorded steps that are done.
 
-    What leaves its mark on an element that is still here is done if the mark is there, whoever set it; of several on
-    one element, an earlier one is done if a later one is. The rest is done if the agent did it.
+    A step that changes the state of an element still on the page is done if the element has that state, whoever changed
+    it; of several steps on one element, an earlier one is done if a later one is. Any other step is done if the agent
+    took it.
     """
     done = _acted(recording, steps)
-    marked: dict[int | None, int] = {}  # by element, the last step whose mark is there
+    marked: dict[int | None, int] = {}  # by element, the last step whose resulting state is present
     for index, (shown, following) in enumerate(pairwise(recording.steps)):
         then, number = shown.observation["elements"], getattr(shown.action, "id", None)
         mark = _mark(number, following.observation["elements"])
@@ -214,7 +214,7 @@ def _done(recording: Recording, steps: Sequence[Step], now: Observation) -> set[
 
 
 def _acted(recording: Recording, steps: Sequence[Step]) -> set[int]:
-    """The recorded steps that the agent has taken, too, each of its own counting once."""
+    """Return the indices of the recorded steps that the agent has taken; each of its steps counts once."""
     done: set[int] = set()
     for step in steps:
         action = step.decision.action
@@ -229,13 +229,13 @@ def _acted(recording: Recording, steps: Sequence[Step]) -> set[int]:
 
 
 def _mark(number: int | None, elements: Sequence[Mapping[str, Any]]) -> tuple[str, frozenset[str]] | None:
-    """What an element holds: its value, and whether it is checked or selected."""
+    """Return the state of an element: its value, and whether it is checked or selected."""
     element = next((element for element in elements if element["id"] == number), None)
     return None if element is None else (element["value"], frozenset(element["states"]) & {"checked", "selected"})
 
 
 def _unmistakable(action: Action, elements: Sequence[Mapping[str, Any]]) -> bool:
-    """Is the action about an element that has a name, and is the only one of its role with that name?"""
+    """Whether the action's element has a name and is the only element of its role with that name."""
     target = next((element for element in elements if element["id"] == getattr(action, "id", None)), None)
     if target is None or not target["name"]:
         return False

@@ -16,10 +16,10 @@ TEACHER = "teacher"
 
 
 def add_teacher(model: Any) -> None:
-    """Attach the teacher's adapter as a copy of the student's, unless it is there (a resumed run brings its own).
+    """Attach the teacher's adapter as a copy of the student's, unless a resumed run has brought one.
 
-    TRL starts its own from zero for A as well as B, so that its A lags behind by the share (1 - rate)^n for ever;
-    a copy is the same function at the start and follows from there.
+    TRL's teacher starts from zero in A as well as B, so that its A lags behind by the share (1 - rate)^n forever; a
+    copy computes the same function at the start and follows from there.
     """
     if TEACHER not in model.peft_config:
         model.add_adapter(TEACHER, model.peft_config[STUDENT])
@@ -45,15 +45,15 @@ def pairs(model: Any) -> Iterator[tuple[torch.nn.Parameter, torch.nn.Parameter]]
 
 
 def adapter_state(model: Any) -> dict[str, torch.Tensor]:
-    """Return the tensors of a model's adapters, for PEFT to choose from.
+    """Return the tensors of a model's adapters, as input of PEFT's state dict functions.
 
-    `model.state_dict()` would split them over FSDP 2's processes again, where `sdft.run.processes.whole` holds.
+    `model.state_dict()` would shard them over FSDP 2's processes again, inside `sdft.run.processes.whole`.
     """
     return {name: one.detach() for name, one in model.named_parameters() if "lora_" in name}
 
 
 def student_weights(model: Any) -> dict[str, torch.Tensor]:
-    """Return the tensors of the student's adapter by PEFT's names, copied to the processor's memory."""
+    """Return the tensors of the student's adapter by PEFT's names, copied to CPU memory."""
     from peft import get_peft_model_state_dict
 
     tensors = get_peft_model_state_dict(model, state_dict=adapter_state(model), adapter_name=STUDENT)
@@ -61,7 +61,7 @@ def student_weights(model: Any) -> dict[str, torch.Tensor]:
 
 
 def activate(model: Any, adapter: str) -> None:
-    """Activate an adapter; only the student's is ever trained."""
+    """Activate an adapter. Only the student's adapter is ever trainable."""
     model.set_adapter(adapter)
     for name, parameter in model.named_parameters():
         if "lora_" in name:
@@ -70,7 +70,7 @@ def activate(model: Any, adapter: str) -> None:
 
 @contextlib.contextmanager
 def teaching(model: Any) -> Iterator[None]:
-    """Within this context the model is the teacher."""
+    """Make the model the teacher within this context."""
     activate(model, TEACHER)
     try:
         yield
@@ -79,11 +79,11 @@ def teaching(model: Any) -> Iterator[None]:
 
 
 class FollowStudent(TrainerCallback):
-    """Moves the teacher after every optimizer step.
+    """Callback that moves the teacher towards the student after every optimizer step.
 
     Args:
         rate: as in `move_teacher`.
-        learned: did the student learn anything in this step? If not, the teacher stays where it is.
+        learned: returns whether the student learned anything in this step; if not, the teacher stays unchanged.
     """
 
     def __init__(self, rate: float, learned: Callable[[], bool] = lambda: True) -> None:
@@ -91,6 +91,6 @@ class FollowStudent(TrainerCallback):
         self.learned = learned
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Move the teacher."""
+        """Move the teacher, unless the step taught nothing."""
         if self.learned():
             move_teacher(kwargs["model"], self.rate)

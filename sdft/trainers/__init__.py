@@ -1,1 +1,1 @@
-"""The trainers: SDFT, SFT and GRPO."""
+"""Trainers of SDFT, SFT, GRPO and verifiers."""

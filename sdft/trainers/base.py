@@ -1,4 +1,4 @@
-"""What the trainers of SDFT, SFT and GRPO have in common."""
+"""Base classes and arguments shared by the trainers of SDFT, SFT and GRPO."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 
 class RunTrainer(WholeCheckpoints):
-    """A trainer of a run: it computes through leaner layers, is kept from forgetting, and can sit out a batch.
+    """Base trainer of a run, with fast LoRA layers, protection from forgetting, and batches that may teach nothing.
 
     Args:
-        settings: of the run.
-        checkpoints: folder.
-        model: what is trained: a PEFT model, or with `peft_config` one that becomes it.
-        processing_class: the model's tokenizer, or its processor if it sees images.
-        items: what batches are made of, in order.
-        peft_config: of the adapter.
-        callbacks: of transformers' trainer.
-        arguments: of transformers' trainer, besides those that follow from the settings.
+        settings: settings of the run.
+        checkpoints: folder of the checkpoints.
+        model: a PEFT model, or with `peft_config` the model that becomes one.
+        processing_class: the model's tokenizer, or its processor if the model takes images.
+        items: elements of the batches, in order.
+        peft_config: configuration of the adapter.
+        callbacks: callbacks of transformers' trainer.
+        arguments: arguments of transformers' trainer beyond those derived from the settings.
     """
 
     rehearsal: Rehearsal | None = None
     practice: Practice | None = None
     learned = True
-    """Does the current batch teach anything, in any process? If not, the weights stay as they are (`LeaveAlone`)."""
+    """Whether the current batch teaches anything in any process. If not, the weights stay unchanged (`LeaveAlone`)."""
     temperature = 1.0
-    """By which logits are divided."""
+    """Temperature by which logits are divided."""
 
     def __init__(
         self,
@@ -77,14 +77,14 @@ class RunTrainer(WholeCheckpoints):
         )
         self.settings = settings
         self.seconds = {"learn": 0.0}
-        """Wall-clock so far, by what it went into."""
+        """Wall-clock seconds so far, by activity."""
         self._metrics: dict[str, list[float]] = defaultdict(list)
         self._failures = Failures(settings.steps)
         tokenizer = getattr(processing_class, "tokenizer", processing_class)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         self.pad_id: int = tokenizer.pad_token_id
-        set_seed(settings.seed)  # a new adapter is random
+        set_seed(settings.seed)  # makes the new adapter's random weights reproducible
         model = prepare_peft_model(model, peft_config, args)
         keep_precision(model)
         for module in model.modules():
@@ -101,16 +101,16 @@ class RunTrainer(WholeCheckpoints):
         self.remove_callback(PrinterCallback)
 
     def note(self, figures: Mapping[str, float]) -> None:
-        """Put columns into the next line of metrics."""
+        """Add columns to the next line of metrics."""
         for name, figure in figures.items():
             self._metrics[name].append(figure)
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """One forward and backward pass; the rollout that comes before it is timed apart."""
+        """Run one forward and backward pass. The preceding rollout is timed separately."""
         start, rolled = time.perf_counter(), self.seconds.get("rollout", 0.0)
         loss: torch.Tensor = super().training_step(*args, **kwargs)
         if loss.device.type == "cuda":
-            torch.cuda.synchronize(loss.device)  # else the end of the backward pass counts as something else
+            torch.cuda.synchronize(loss.device)  # otherwise the end of the backward pass is timed elsewhere
         rollout = self.seconds.get("rollout", 0.0) - rolled
         self.seconds["learn"] += time.perf_counter() - start - rollout
         return loss
@@ -126,14 +126,14 @@ class RunTrainer(WholeCheckpoints):
         return total
 
     def over_all(self, number: float) -> float:
-        """The mean of a number over the processes. All of them must ask."""
+        """Return the mean of a number over all processes. Every process has to call this."""
         return float(self.accelerator.gather(torch.tensor(float(number), device=self.accelerator.device)).mean())
 
     def count_failed(self, results: Sequence[Result]) -> bool:
-        """Count the batches in a row in which the environment failed in every episode; is this one usable?
+        """Count consecutive batches without a usable episode; return whether this batch is usable.
 
         Raises:
-            RolloutError: there are too many of them.
+            RolloutError: the environment failed in every episode of too many batches in a row.
         """
         usable = self.over_all(sum(map(learnable, results))) > 0
         self._failures.count(results, usable=usable)
@@ -142,9 +142,10 @@ class RunTrainer(WholeCheckpoints):
     def logits(
         self, model: Any, ids: torch.Tensor, attended: torch.Tensor, mask: torch.Tensor, extras: Any = None
     ) -> torch.Tensor:
-        """Return float32 logits (B, C, V) about the completions' tokens, at the temperature that is trained at.
+        """Return the float32 logits (B, C, V) that predict the completions' tokens, at the training temperature.
 
-        Arguments as `sdft.loss.scoring.completion_logits`; `extras` is what a row's images give (`sdft.rows.images`).
+        Arguments are those of `sdft.loss.scoring.completion_logits`; `extras` holds the image inputs of each row
+        (`sdft.rows.images`).
         """
         seen = {}
         if extras:
@@ -153,32 +154,32 @@ class RunTrainer(WholeCheckpoints):
         return completion_logits(model, ids, attended, mask, packable=self.packable, **seen).div_(self.temperature)
 
     def student_logits(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """Return the student's logits about the tokens that it sampled."""
+        """Return the student's logits at the tokens that it sampled."""
         seen, mask = inputs.get("seen"), inputs["completion_mask"]
         ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
         attended = torch.cat([inputs["prompt_mask"], mask], dim=1)
         return self.logits(model, ids, attended, mask, seen and [one.student for one in seen])
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Log with the figures that were noted since the last time, each as its mean."""
+        """Log the given figures with the mean of each figure noted since the last call."""
         noted = self._metrics
         super().log({**logs, **{name: sum(values) / len(values) for name, values in noted.items()}}, *args, **kwargs)
         noted.clear()
 
 
 class EpisodeTrainer(RunTrainer):
-    """A trainer on the student's own episodes, played anew for each optimizer step (`_prepare_training_batch`).
+    """Base trainer on the student's own episodes, played anew for each optimizer step (`_prepare_training_batch`).
 
     Args:
-        settings: of the run.
-        checkpoints: folder.
-        jobs: the run's episodes, in order.
-        rollouts: the environments; None where the generator brings its own, and offline.
-        states: the recorded states at which the student acts instead of playing; the jobs name them.
-        generator: makes the episodes; by default in this process, in `rollouts`. One that works ahead is asked for the
-            next batch before the current one is learned from.
-        processing_class: the model's tokenizer, or its processor if it sees images.
-        options: as `RunTrainer`.
+        settings: settings of the run.
+        checkpoints: folder of the checkpoints.
+        jobs: episodes of the run, in order.
+        rollouts: environments of the episodes; None if the generator has its own, and offline.
+        states: recorded states at which the student acts offline instead of playing; the jobs name them.
+        generator: generator of the episodes; by default in this process, in `rollouts`. A generator that works ahead is
+            asked for the next batch before the current batch is learned from.
+        processing_class: the model's tokenizer, or its processor if the model takes images.
+        options: further arguments of `RunTrainer`.
     """
 
     def __init__(
@@ -224,11 +225,11 @@ class EpisodeTrainer(RunTrainer):
         raise NotImplementedError
 
     def collate(self, rows: Sequence[Sample], *, allowed: bool) -> dict[str, Any]:
-        """Return a batch of rows: of nothing, where there are none, for a process that sits this one out.
+        """Return a batch of rows; without rows, a masked batch for a process that has nothing to learn.
 
         Args:
-            rows: what is learned from.
-            allowed: add `allowed`, the tokens that could be sampled.
+            rows: rows to learn from.
+            allowed: whether to add `allowed`, the tokens that the grammar allowed during sampling.
         """
         padded = rows or [idle(self.pad_id)]
         batch = collate(padded, self.pad_id)
@@ -241,29 +242,29 @@ class EpisodeTrainer(RunTrainer):
 
 
 class LeaveAlone(TrainerCallback):
-    """Leaves the weights as they are where a batch taught nothing.
+    """Callback that keeps the weights unchanged if a batch taught nothing.
 
-    Gradients of zero would not: Adam goes on in the direction of the steps before.
+    Zero gradients would not be enough: Adam would still move the weights by its momentum.
 
     Args:
-        trainer: knows whether it did.
+        trainer: the trainer whose `learned` is checked.
     """
 
     def __init__(self, trainer: RunTrainer) -> None:
         self._trainer = trainer
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Take the gradients away, so that the optimizer skips all weights."""
+        """Remove the gradients, so that the optimizer skips all weights."""
         if not self._trainer.learned:
             for parameter in kwargs["model"].parameters():
                 parameter.grad = None
 
 
 def keep_precision(model: Any) -> None:
-    """Undo what PEFT and TRL change beside 4-bit weights. Does nothing for other models.
+    """Undo PEFT's and TRL's precision changes in models with 4-bit weights. Other models are unchanged.
 
-    Norms, embeddings and head in float32 would make all activations float32: other samples than a worker's, and
-    attention without a fused kernel on a GPU. An adapter in bfloat16 would round its updates away.
+    Norms, embeddings and head in float32 would make all activations float32: samples would differ from a worker's, and
+    attention would lose its fused kernel on a GPU. An adapter in bfloat16 would round its updates away.
     """
     if not getattr(model, "is_loaded_in_4bit", False):
         return
@@ -274,15 +275,15 @@ def keep_precision(model: Any) -> None:
 
 
 def on_one_gpu(arguments: Arguments) -> Arguments:
-    """Keep a process to one GPU, where it sees several.
+    """Limit a process to one GPU if several are visible.
 
-    Transformers would enlarge its batches and hand them to torch's `DataParallel`, which cuts every tensor along its
-    first dimension, packed rows too. `accelerate launch` starts a process for each GPU.
+    Transformers would enlarge its batches and pass them to torch's `DataParallel`, which splits every tensor along its
+    first dimension, even packed rows. `accelerate launch` starts a process for each GPU.
 
     Args:
-        arguments: of transformers' trainer.
+        arguments: arguments of transformers' trainer.
     """
-    assert arguments.device  # asking finds the devices
+    assert arguments.device  # reading `device` detects the GPUs
     if (count := arguments.n_gpu) > 1:
         _log.info("This process trains on one of %d GPUs: docs/training.md#several-gpus uses all.", count)
         arguments._n_gpu = 1
@@ -290,7 +291,7 @@ def on_one_gpu(arguments: Arguments) -> Arguments:
 
 
 def shared_arguments(settings: TrainSettings, checkpoints: Path) -> dict[str, Any]:
-    """Return the settings of a run as those arguments of transformers' trainer that all three have."""
+    """Return the arguments of transformers' trainer that SDFT, SFT and GRPO share, from the settings of a run."""
     return {
         "output_dir": str(checkpoints),
         "max_steps": settings.steps,

@@ -1,6 +1,7 @@
-"""What an SDFT trainer learns from in each step, whatever library it computes with: rows of the student's episodes.
+"""Batches of an SDFT trainer, for any learning library: rows made of the student's episodes.
 
-Knows what was told about them, when there is nothing to teach, and when the infrastructure has failed too often.
+Drawing them includes the teacher's context, and raises if there is nothing to teach or the infrastructure fails too
+often.
 """
 
 from __future__ import annotations
@@ -25,55 +26,56 @@ from selfsurf.sdft.teacher.oracle import Oracle
 from selfsurf.sdft.teacher.recording import Recording
 
 MOST_FAILED = 3
-"""Batches in a row in which the environment failed in every episode, that end a run; fewer if it has fewer."""
+"""Number of consecutive batches that end a run if the environment fails in all their episodes; fewer in shorter runs.
+"""
 
 KNOWN = 0.05
-"""Nats that a token of a recorded action costs at most where it counts as learned: it teaches nothing more."""
+"""Maximum loss, in nats, at which a token of a recorded action counts as learned and teaches nothing more."""
 
 _ACTIONS = 1
-"""Tells the seeds of a step's actions from those of its choice of rows."""
+"""Salt that separates the seeds of a step's actions from those of its choice of rows."""
 
 
 class NothingToTeach(ValueError):
-    """The teacher is no different from the student."""
+    """The teacher doesn't differ from the student, so there is nothing to learn."""
 
 
 @dataclass(frozen=True)
 class Processes:
-    """One of several processes that train together; by default the only one."""
+    """Position of this process in distributed training; by default the only process."""
 
     rank: int = 0
     count: int = 1
     over_all: Callable[[float], float] = float
-    """The mean of a number over all of them, all of which must ask."""
+    """Function that returns the mean of a number over all processes. Every process has to call it."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What one step learns from."""
+    """Rows and metrics of one optimizer step."""
 
     rows: list[Sample]
-    """Those on which student and teacher are compared."""
+    """Rows on which student and teacher are compared."""
     shown: list[Sample] | None
-    """Those whose completion is the known action, learned from a teacher that follows, else as it is
-    (`sdft.teacher.following`); None: that is not done in this run."""
+    """Rows whose completion is the known action, learned from a teacher that follows, or else by cross-entropy
+    (`sdft.teacher.following`). None if the step has no such rows."""
     figures: dict[str, float]
     """Columns of the metrics."""
 
 
 @dataclass
 class Failures:
-    """Counts the batches in a row in which the environment failed in every episode."""
+    """Counter of consecutive batches in which the environment failed in every episode."""
 
     steps: int
-    """Of the run."""
+    """Number of optimizer steps of the run."""
     _count: int = 0
 
     def count(self, results: Sequence[Result], *, usable: bool) -> None:
         """Count a batch.
 
         Raises:
-            RolloutError: there are too many of them.
+            RolloutError: too many batches in a row were unusable.
         """
         self._count = 0 if usable else self._count + 1
         if self._count == min(MOST_FAILED, self.steps):
@@ -91,30 +93,30 @@ class Batches:
 
     settings: TrainSettings
     policy: LocalPolicy
-    """Of the student."""
+    """Policy of the student."""
     collector: Collector
-    """Gives the episodes."""
+    """Source of the episodes."""
     jobs: Sequence[Job]
-    """Of the run, in order."""
+    """Episodes of the run, in order."""
     episodes: int
-    """Of this process in each step."""
+    """Number of this process's episodes in each step."""
     max_rows: int
-    """The same, of rows."""
+    """Maximum number of this process's rows in each step."""
     lessons: Lessons = field(default_factory=lambda: Lessons((Oracle(),)))
-    """What the teacher is told."""
+    """Contexts of the teacher."""
     recordings: Sequence[Recording] = ()
-    """What of them is learned from directly."""
+    """Recorded episodes that are also learned from directly."""
     recorded_rows: int = 0
-    """How many of their steps this process learns in each step."""
+    """Number of recorded steps that this process learns in each step."""
     compared: bool = False
-    """Have teacher and student been compared already?"""
+    """Whether teacher and student have been compared already."""
     processes: Processes = field(default_factory=Processes)
     learned: bool = True
-    """Does the current batch teach anything, in any process?"""
+    """Whether the current batch teaches anything in any process."""
 
     def __post_init__(self) -> None:
         settings, rank = self.settings, self.processes.rank
-        gate = settings.success_gate and not settings.offline  # only what passes it is there
+        gate = settings.success_gate and not settings.offline  # offline, only steps that pass the gate are loaded
         self._taught: Any = {"teacher_sees": settings.teacher_sees, "success_gate": gate}
         self._recorded = Recorded(self.recordings, self.policy, settings)
         self._failures = Failures(settings.steps)
@@ -126,15 +128,18 @@ class Batches:
             seed_of=lambda at: int(np.random.default_rng([settings.seed, at, _ACTIONS, *several]).integers(2**31)),
         )
         self._idle = None if self.compared or self.lessons.come_later or settings.success_gate else 0
-        """Batches so far that taught nothing; None once one has, or where that is to be expected."""
+        """Number of batches so far that taught nothing; None after a batch has taught something, or if idle batches are
+        expected."""
         self._told = False
-        """Was anything told about the current batch, in any process? Asked only while `_idle` counts."""
+        """Whether the teacher had context for any row of the current batch, in any process. Updated only while `_idle`
+        counts."""
         self._shown = False
-        """Is a row of the current batch learned whose action is known, in any process?"""
+        """Whether the current batch has a row with a known action, in any process."""
         self._explained = 0
-        """How many of those rows, the first ones, have what a large model explains in the teacher's prompt."""
+        """Number of leading rows with a known action whose teacher prompt may contain a large model's explanation."""
         self._unheard: int | None = 0 if settings.enrich else None
-        """Batches so far of whose explanations nothing was learned; None once something was, or without any."""
+        """Number of batches so far from whose explanations nothing was learned; None once something was, or without
+        `enrich`."""
 
     def draw(self, number: int, jobs: list[Job]) -> Drawn:
         """Play the episodes of a step and choose rows of them.
@@ -145,9 +150,9 @@ class Batches:
 
         Raises:
             NothingToTeach: the first batches taught nothing.
-            RolloutError: the episodes can't be made.
+            RolloutError: the episodes can't be played.
         """
-        # Everything random hangs on the seed and the step, so that a resumed run goes on as the unbroken one would.
+        # All randomness depends on the seed and the step, so that a resumed run continues as an uninterrupted one.
         rng = np.random.default_rng([self.settings.seed, number, *self._several])
         over_all = self.processes.over_all
         episodes = self.pipeline.batch(number, jobs, self.settings.steps)
@@ -176,12 +181,12 @@ class Batches:
         return Drawn(left, shown or None, {**found, **({"rows/recorded": len(recorded)} if shown else {})})
 
     def places(self, rows: Sequence[Sample]) -> list[Places]:
-        """Return for each row where it tells how likely what was told is (`sdft.teacher.following`)."""
+        """Return each row's positions that give the demonstrated action's probability (`sdft.teacher.following`)."""
         write = self._recorded.written_ids
         return [places(row.completion_ids, None if row.told is None else write(row.told)) for row in rows]
 
     def gated(self, kept: int, left_out: int) -> dict[str, float]:
-        """Note how many tokens the teacher is sure of, and how many were left out.
+        """Record how many tokens the teacher is confident of, and how many were left out.
 
         Returns:
             A column of the metrics.
@@ -202,10 +207,11 @@ class Batches:
         return {"gate/confidence": left_out}
 
     def heard(self, follows: Sequence[bool]) -> None:
-        """Note which rows whose action is known are learned from the teacher.
+        """Record which rows with a known action are learned from the teacher.
 
         Raises:
-            NothingToTeach: a large model explains actions, and nothing of that was learned in the first batches.
+            NothingToTeach: a large model explains actions, and nothing was learned from its explanations in the first
+                batches.
         """
         own = follows[: self._explained]
         if self._unheard is None or not own:
@@ -219,19 +225,20 @@ class Batches:
             )
 
     def compare(self, divergence: float, tokens: float) -> dict[str, float]:
-        """Note how far the teacher is from the student, before anything is learned.
+        """Record the divergence of teacher and student before any learning.
 
-        The teacher's distribution is taken as it is: sharpened, even one that knows nothing more differs.
+        The teacher's distribution is not sharpened here: a sharpened one would differ even without additional
+        knowledge.
 
         Args:
-            divergence: in nats, summed over this process's tokens.
-            tokens: how many these are.
+            divergence: sum over this process's tokens, in nats.
+            tokens: number of these tokens.
 
         Returns:
-            A column of the metrics; none where nothing was told about this batch.
+            A column of the metrics; none if the teacher had no context for this batch.
 
         Raises:
-            NothingToTeach: it is not far enough.
+            NothingToTeach: the divergence is too small.
         """
         total, count = self.processes.over_all(divergence), self.processes.over_all(tokens)
         if count == 0:
@@ -249,7 +256,7 @@ class Batches:
         return {"step0_divergence": mean}
 
     def _count_idle(self, why: str) -> None:
-        """Count the batches at a run's beginning that taught nothing.
+        """Count the batches at the start of a run that taught nothing.
 
         Raises:
             NothingToTeach: there are too many of them.
@@ -261,13 +268,13 @@ class Batches:
             raise NothingToTeach(f"The first {self._idle} batches taught nothing. Of the last: {why}")
 
     def jobs_of(self, number: int) -> list[Job]:
-        """The episodes of this process in a step; a data loader gives them in this order, too."""
+        """Return the episodes of this process in a step, in the order of the data loader."""
         start = self.episodes * (number * self.processes.count + self.processes.rank)
         return [self.jobs[index % len(self.jobs)] for index in range(start, start + self.episodes)]
 
 
 def _why_untold(results: Sequence[Result]) -> str:
-    """Say why nothing was told about a batch."""
+    """Return the reason why the teacher had no context for a batch."""
     sampled = any(step.decision.completion.token_ids for result in results for step in result.steps)
     if not sampled and any(result.led for result in results):
         return "the oracle took every step of every episode, and the student none. Set `lead` lower."

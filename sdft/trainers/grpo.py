@@ -1,12 +1,12 @@
-"""GRPO on a web environment: what SDFT is compared with where there is only a reward.
+"""GRPO on a web environment: the baseline for SDFT where only a reward exists.
 
-A group is several episodes of the same task and seed. An episode's advantage is its reward, the task's score at its
-end, less the group's mean, in units of the group's standard deviation, and every step of it is a row with that
-advantage. The loss is that of TRL's `GRPOTrainer` by default, for samples that are learned from once: the likelihood of
-the sampled tokens, weighed by the advantage, mean over all tokens. TRL makes one sequence an episode, while an agent
-here writes a new prompt for every step, so rows are made as for SDFT: tokens verbatim, scored under the mask and the
-temperature they were sampled with, packed. Episodes that the infrastructure failed belong to no group. Where no group
-has an advantage, the optimizer still makes its step, as with TRL: by its momentum.
+A group is several episodes of the same task and seed. An episode's advantage is its reward (the task's final score)
+minus the group's mean, divided by the group's standard deviation, and every step of the episode is a row with that
+advantage. The loss is the default of TRL's `GRPOTrainer` for samples that are learned from once: the likelihood of the
+sampled tokens, weighted by the advantage, averaged over all tokens. TRL makes one sequence of an episode; an agent here
+writes a new prompt for every step, so rows are made as for SDFT: verbatim tokens, packed, and scored under the mask and
+temperature of their sampling. Episodes that the infrastructure failed belong to no group. If no group has an advantage,
+the optimizer still makes its step by momentum, as with TRL.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from selfsurf.sdft.trainers.base import EpisodeTrainer
 
 
 def train_grpo(settings: GRPOSettings, out: str | Path, **options: Unpack[TrainOptions]) -> dict[str, Any]:
-    """Train an adapter by GRPO; arguments, files in `out` and what is returned are as with `sdft.train`."""
+    """Train an adapter by GRPO. Arguments, files in `out` and the return value are those of `sdft.train`."""
     refuse_sdft_only(settings, workers=True)
     check_alone("GRPO")
     if settings.offline:
@@ -73,18 +73,18 @@ def _trainer(run: Run) -> Iterator[EpisodeGRPOTrainer]:
 
 
 class EpisodeGRPOTrainer(EpisodeTrainer):
-    """GRPO from episodes; arguments as `EpisodeTrainer`, `jobs` with each group's together."""
+    """GRPO trainer on episodes. Arguments are those of `EpisodeTrainer`; the `jobs` of a group are adjacent."""
 
     settings: GRPOSettings
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
-        """The policy gradient: how likely the sampled tokens are, each weighed by its episode's advantage."""
+        """Return the policy gradient loss: the sampled tokens' likelihood, weighted by their episode's advantage."""
         logprobs, mask = self.logprobs(model, inputs), inputs["completion_mask"]
         gain = (logprobs - logprobs.detach()).exp() * inputs["advantages"][:, None]
         return -(gain * mask).sum() / mask.sum().clamp(min=1) + self.forgetting(model)
 
     def logprobs(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """Return the log-probabilities (B, C) of the sampled tokens under the mask that they were sampled under."""
+        """Return the log-probabilities (B, C) of the sampled tokens under the grammar's mask of their sampling."""
         return token_logprobs(self.student_logits(model, inputs), inputs["completion_ids"], inputs["allowed"])
 
     def _prepare_training_batch(self, jobs: list[Job]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class EpisodeGRPOTrainer(EpisodeTrainer):
         gains = advantages(results, self.settings.group_size)
         rows_each = rows_of(results, self.policy)
         found = [(sample, gain) for samples, gain in zip(rows_each, gains, strict=True) for sample in samples]
-        telling = [pair for pair in found if pair[1]] or found  # steps of episodes with an advantage, if there are any
+        telling = [pair for pair in found if pair[1]] or found  # prefer episodes with an advantage
         weight = {id(sample): gain for sample, gain in telling}
         rows = choose([sample for sample, _ in telling], self.max_rows, rng)
         rewards = [result.reward for result in results if result.trainable]
@@ -110,7 +110,7 @@ class EpisodeGRPOTrainer(EpisodeTrainer):
 
 
 def advantages(results: Sequence[Result], group_size: int) -> list[float]:
-    """Return each episode's advantage within its group; 0 for what the infrastructure failed or where all are alike."""
+    """Return each episode's advantage within its group; 0 if the infrastructure failed it or all rewards are equal."""
     found = []
     for first in range(0, len(results), group_size):
         group = results[first : first + group_size]

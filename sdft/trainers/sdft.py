@@ -1,14 +1,14 @@
-"""Trains by SDFT: the model on its own episodes, towards what it would do if it were told the right action.
+"""SDFT trainer: the model learns from its own episodes to act as if it had been told the right action.
 
-One optimizer step, top to bottom: the student plays a batch of episodes, and every step of them becomes a row, tokens
-verbatim (`_prepare_training_batch`); teacher and student read the row's tokens, and their divergence is the loss
-(`compute_loss`). The teacher is the same model with what it is told (`sdft.teacher`) in its context, by an average of
-the student's weights.
+One optimizer step, from top to bottom: the student plays a batch of episodes, and each of their steps becomes a row of
+verbatim tokens (`_prepare_training_batch`); teacher and student read the row's tokens, and their divergence is the loss
+(`compute_loss`). The teacher is the same model with privileged context (`sdft.teacher`) and an average of the student's
+weights.
 
-It is a trainer of its own beside TRL's `SDFTTrainer`, to which `selfsurf bench train` compares it. What differs: rows
-come from episodes and are not tokenised again; the teacher's prompt is never cut; its adapter starts as a copy of the
-student's; rows are read without padding, what they share once, through leaner LoRA layers; a model that sees is given
-the images that it sampled from; and of several processes, one that learns nothing takes part all the same.
+The trainer is independent of TRL's `SDFTTrainer`, to which `selfsurf bench train` compares it. Differences: rows come
+from episodes and are not retokenized; the teacher's prompt is never truncated; the teacher's adapter starts as a copy
+of the student's; rows are packed without padding, with shared prefixes, through faster LoRA layers; a vision model gets
+the images from which it sampled; and a process that has nothing to learn still takes part.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ _TEACHERS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
     "base": lambda model: model.disable_adapter(),  # type: ignore[no-any-return]
     "live": contextlib.nullcontext,
 }
-"""Contexts in which a model is its teacher, by `TrainSettings.teacher_weights`."""
+"""Context managers that turn the model into its teacher, by `TrainSettings.teacher_weights`."""
 
 
 class EpisodeSDFTTrainer(EpisodeTrainer):
-    """SDFT from on-policy episodes.
+    """SDFT trainer on on-policy episodes.
 
     Args:
-        settings: of the run.
-        checkpoints: folder.
-        lessons: what the teacher is told; by default the oracle's actions.
-        recordings: what of them is learned from directly (`TrainSettings.recorded_rows`).
-        compared: have teacher and student been compared already, by an earlier start of the run?
-        options: as `EpisodeTrainer`.
+        settings: settings of the run.
+        checkpoints: folder of the checkpoints.
+        lessons: contexts of the teacher; by default the oracle's actions.
+        recordings: recorded episodes that are also learned from directly (`TrainSettings.recorded_rows`).
+        compared: whether an earlier start of the run has compared teacher and student already.
+        options: further arguments of `EpisodeTrainer`.
     """
 
     def __init__(
@@ -90,15 +90,15 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         self.pipeline = self._batches.pipeline
         self._teacher = settings.teacher_weights
         if self._teacher == "chosen" and accelerator.num_processes > 1:
-            self._teacher = "base"  # rows may need a second pass, which all would have to take
+            self._teacher = "base"  # a second pass would have to be collective
         if self._teacher in ("ema", "chosen"):
             add_teacher(self.model)
             self.add_callback(FollowStudent(settings.teacher_rate, lambda: self.learned))
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
-        """How far the student is from the teacher on the tokens that it sampled, and what it must not forget."""
+        """Return the student's divergence from the teacher on sampled tokens, plus the losses against forgetting."""
         held, rows = self.accelerator.unwrap_model(model), inputs.get("shown")
-        # Teachers go first: switching adapters after the student's pass would touch its graph's leaves.
+        # Teachers run first: switching adapters after the student's pass would modify the leaves of its graph.
         teacher = self._teacher_logits(held, inputs)
         shown_teacher = None if rows is None else self._teacher_logits(held, rows)
         loss = self._distillation_loss(self.student_logits(model, inputs), teacher, inputs)
@@ -107,17 +107,17 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
     def _shown_loss(
         self, model: Any, rows: dict[str, Any] | None, teacher: torch.Tensor | None
     ) -> torch.Tensor | float:
-        """The loss of rows whose action is known, in nats: the mean over rows of that over tokens that are not learned.
+        """Return the loss, in nats, of rows with a known action: the mean over rows of the mean over unlearned tokens.
 
-        By tokens alone a click, most of which is the number of an element, would count a fifth of a text. Of twenty
-        tokens that choose an option, one or two decide.
+        A mean over all tokens would weigh a click, which is mostly an element's number, a fifth as much as a text. Of
+        twenty tokens that choose an option, only one or two are decisive.
         """
         loss, follows = torch.zeros(()), list[bool]()
         if rows is not None and teacher is not None:
             losses, follows = self._shown_losses(self.student_logits(model, rows), teacher, rows)
             loss = mean_of_unknown(losses, rows["completion_mask"], KNOWN)
             self._batches.heard(follows)
-        if self.recorded_rows:  # also where this process has none: all of them must ask
+        if self.recorded_rows:  # the mean over processes needs a call from processes without rows, too
             self.note({"recorded/loss": self.over_all(float(loss.detach()))})
             taught, of = self.over_all(sum(follows)), self.over_all(len(follows))
             self.note({"recorded/distilled": taught / of} if of else {})
@@ -126,10 +126,10 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
     def _shown_losses(
         self, student: torch.Tensor, teacher: torch.Tensor, rows: dict[str, Any]
     ) -> tuple[torch.Tensor, list[bool]]:
-        """Return the loss of each token (B, C), and in which rows the teacher follows, from logits (B, C, V).
+        """Return each token's loss (B, C), and whether the teacher follows in each row, from logits (B, C, V).
 
-        The student learns the teacher's distribution where the teacher follows (`sdft.teacher.following`) and is sure
-        of the token (`min_confidence`), and the action itself elsewhere.
+        The student learns the teacher's distribution where the teacher follows (`sdft.teacher.following`) and is
+        confident of the token (`min_confidence`), and the action itself elsewhere.
         """
         settings, losses = self.settings, cross_entropy(student, rows["completion_ids"])
         teacher = (teacher / settings.teacher_temperature).log_softmax(-1)
@@ -141,7 +141,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         return losses, follows
 
     def _distillation_loss(self, student: torch.Tensor, teacher: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
-        """The mean over rows of the divergence (`sdft.loss.distillation`), from logits (B, C, V)."""
+        """Return the mean over rows of the divergence (`sdft.loss.distillation`), from logits (B, C, V)."""
         settings, mask = self.settings, inputs["completion_mask"]
         student = student.log_softmax(-1)
         if not self._batches.compared:
@@ -163,7 +163,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         return mean_of_rows(losses, mask) if mask.any() else student.sum() * 0.0
 
     def _teacher_logits(self, held: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """Return the teacher's logits (B, C, V) about the completions."""
+        """Return the teacher's logits (B, C, V) at the completions' tokens."""
         told = inputs["teacher_input_ids"], inputs["teacher_attention_mask"], inputs["completion_mask"]
         seen = inputs.get("seen")
         images = seen and [one.teacher for one in seen]
@@ -172,13 +172,13 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         return self._taught(self._teacher, held, told, images)
 
     def _taught(self, who: str, held: Any, told: Sequence[torch.Tensor], images: Any) -> torch.Tensor:
-        """Return a teacher's logits (B, C, V)."""
+        """Return the logits (B, C, V) of one kind of teacher."""
         ids, attended, mask = told
         with torch.no_grad(), _TEACHERS[who](held):
             return self.logits(held, ids, attended, mask, images)
 
     def _chosen(self, held: Any, told: Sequence[torch.Tensor], images: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """Return the logits of the average, and of the untrained model in rows in which that alone follows."""
+        """Return the averaged teacher's logits, except in rows where only the untrained model follows."""
         teacher, sharp = self._taught("ema", held, told, images), self.settings.teacher_temperature
         follows = _following((teacher / sharp).log_softmax(-1), inputs["places"])
         if rows := [row for row, one in enumerate(follows) if one < FOLLOWS]:
@@ -191,7 +191,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         return teacher
 
     def _gated(self, teacher: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return the tokens that the teacher is sure of, and note whether there are any, in any process."""
+        """Return the mask of the tokens that the teacher is confident of, and record whether any process has some."""
         kept = confident(teacher, mask, self.settings.min_confidence)
         self.note(self._batches.gated(int(kept.sum()), int((mask - kept).sum())))
         self.learned = self._batches.learned
@@ -210,7 +210,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         return batch
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """One step, with its speed and memory in the metrics."""
+        """Run one step and add its speed and memory use to the metrics."""
         before = self.seconds["learn"]
         loss = super().training_step(*args, **kwargs)
         learn = self.seconds["learn"] - before
@@ -223,6 +223,6 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
 
 
 def _following(logprobs: torch.Tensor, places: Sequence[Places]) -> list[float]:
-    """How likely each row's action is (`sdft.teacher.following`), from log-probabilities (B, C, V)."""
+    """Return the probability of each row's demonstrated action (`sdft.teacher.following`), from logprobs (B, C, V)."""
     with torch.no_grad():
         return [float(row[at, tokens].sum().exp()) for row, (at, tokens) in zip(logprobs, places, strict=True)]

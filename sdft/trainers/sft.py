@@ -1,8 +1,8 @@
-"""Supervised fine-tuning on the oracles' demonstrations, or on recorded episodes: what SDFT is compared with.
+"""Supervised fine-tuning on oracles' demonstrations or recorded episodes: the baseline for SDFT.
 
-The oracle plays the training episodes, or they are there already (`TrainSettings.episodes`), and no model is asked. A
-row is the prompt that the student would have seen and the right action as the student would have written it; the loss
-is on the action alone.
+The oracle plays the training episodes, or they have been recorded (`TrainSettings.episodes`); no model is queried. A
+row is the prompt that the student would have seen and the right action as the student would have written it. The loss
+covers only the action.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from selfsurf.sdft.trainers.base import RunTrainer
 from selfsurf.sdft.trainers.batches import MOST_FAILED
 
 Collect = Callable[[TrainSettings, TransformersPolicy, Path], dict[str, int]]
-"""Writes the rows of a run, a line each, as `collect` does."""
+"""Function that writes the rows of a run to a file, one per line, such as `collect`."""
 
 
 def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> dict[str, int]:
-    """Let the oracles play the episodes of a run, or read recorded ones, and write a row a line to `path`.
+    """Play the episodes of a run with the oracles, or read recorded ones, and write their rows to `path`, one per line.
 
-    Of the episodes of each optimizer step at most `max_rows` steps are kept, evenly over the tasks, as SDFT does it.
+    At most `max_rows` steps are kept of the episodes of each optimizer step, evenly over the tasks, as in SDFT.
 
     Returns:
         The number of `rows`, and of episodes that the infrastructure failed (`masked`).
 
     Raises:
-        RolloutError: it failed every episode of several batches in a row.
+        RolloutError: the infrastructure failed every episode of several batches in a row.
         RuntimeError: no oracle gave a demonstration.
     """
     agent = make_agent(policy, settings, sampling=False, kind=Demonstrator)
@@ -85,7 +85,7 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
 
 
 def write_rows(rows: Iterable[Sample], path: Path) -> None:
-    """Write what is learned of rows to a file, a row a line, for `row_trainer`."""
+    """Write the learned parts of rows to a file, one per line, for `row_trainer`."""
     lines = [{"env_id": row.env_id, "prompt_ids": row.prompt_ids, "completion_ids": row.completion_ids} for row in rows]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, "".join(json.dumps(line) + "\n" for line in lines))
@@ -93,7 +93,7 @@ def write_rows(rows: Iterable[Sample], path: Path) -> None:
 
 @contextlib.contextmanager
 def _demonstrations(settings: TrainSettings, agent: LLMAgent) -> Iterator[Callable[[list[Job]], list[Result]]]:
-    """What shows the right actions: the oracles, who play episodes, or recorded ones."""
+    """Yield a function that returns episodes with the right actions, played by oracles or recorded."""
     if settings.offline:
         states, _ = offline_states(settings)
         yield StoredGenerator(agent, states, demonstrate=True).taken
@@ -106,13 +106,13 @@ def _demonstrations(settings: TrainSettings, agent: LLMAgent) -> Iterator[Callab
 def train_sft(
     settings: TrainSettings, out: str | Path, *, rows: Path | None = None, **options: Unpack[TrainOptions]
 ) -> dict[str, Any]:
-    """Train an adapter on demonstrations; what `out` holds and what is returned are as with `sdft.train`.
+    """Train an adapter on demonstrations. Files in `out` and the return value are those of `sdft.train`.
 
     Args:
-        settings: what they mean for SDFT: `steps`, `max_rows`, the learning rate and its schedule, the adapter, tasks,
-            seeds and prompts. What concerns the teacher or sampling is without effect.
+        settings: settings as for SDFT: `steps`, `max_rows`, the learning rate and its schedule, the adapter, tasks,
+            seeds and prompts. Settings of the teacher and of sampling have no effect.
         out: folder of the run.
-        rows: demonstrations written by `collect`; they are collected into `out` if not given.
+        rows: demonstrations written by `collect`; by default they are collected into `out`.
         options: as with `sdft.train`.
     """
     refuse_sdft_only(settings)
@@ -129,7 +129,7 @@ def train_sft(
 
 @contextlib.contextmanager
 def row_trainer(run: Run, rows: Path | None, collect: Collect) -> Iterator[DemonstrationTrainer]:
-    """Make the trainer of a run from rows: those of a file, or such as are collected into the run's folder."""
+    """Make the trainer of a run from the rows of a file, or from rows collected into the run's folder."""
     refuse_images(run)
     settings, collected, path = run.settings, 0.0, rows or run.folder / "rows.jsonl"
     if rows is None and (run.last is None or not path.exists()):
@@ -147,25 +147,25 @@ def row_trainer(run: Run, rows: Path | None, collect: Collect) -> Iterator[Demon
 
 
 def batches_of(rows: int, steps: int) -> list[range]:
-    """Return which rows are learned from in which step: all once, in order, nearly as many in every step.
+    """Return the rows of each step: all rows once, in order, in batches of nearly equal size.
 
-    Fewer rows than steps are a batch each; when all were learned from, a training begins with them again.
+    Fewer rows than steps make batches of one row; after the last row, training starts over with the first.
     """
     count = min(rows, steps)
     return [range(rows * step // count, rows * (step + 1) // count) for step in range(count)]
 
 
 class DemonstrationTrainer(RunTrainer):
-    """SFT from the steps of demonstrations, each learned from once."""
+    """SFT trainer on the steps of demonstrations, each learned from once."""
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> torch.Tensor:
-        """Mean over the batch's learned tokens of the negative log-likelihood, in nats, and what it must not forget."""
+        """Return the mean negative log-likelihood per learned token, in nats, plus the losses against forgetting."""
         ids, mask = inputs["completion_ids"], inputs["completion_mask"]
         loss = (cross_entropy(self.student_logits(model, inputs), ids) * mask).sum()
         return loss / self.over_all(float(mask.sum())) + self.forgetting(model)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Return the batches in order; transformers' own are all of one size, which learns some rows twice."""
+        """Return the batches in order. Transformers' equal-sized batches would learn some rows twice."""
         rows: Any = self.train_dataset
         batches = batches_of(len(rows), self.args.max_steps)
         loader: DataLoader[Any] = DataLoader(rows, batch_sampler=batches, collate_fn=list)

@@ -1,4 +1,4 @@
-"""`sdft.train`: an SDFT run from its settings to its adapter, whatever library learns."""
+"""An SDFT run from its settings to its adapter, with any learning library (`sdft.train`)."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _log = logging.getLogger(__name__)
 def train(
     settings: TrainSettings, out: str | Path, *, backend: Backend = "torch", **options: Unpack[TrainOptions]
 ) -> dict[str, Any]:
-    """Train an adapter by SDFT; a verifier's (`role`) by `train_verifier`.
+    """Train an adapter by SDFT, or a verifier's adapter (`role`) by `train_verifier`.
 
     Args:
-        settings: what to do.
-        out: `adapter/` (PEFT, with `selfsurf.json`), `checkpoints/` and `metrics.jsonl` go here.
-        backend: the library that learns: `torch`, or `mlx` (docs/mac.md).
+        settings: settings of the run.
+        out: folder for `adapter/` (PEFT, with `selfsurf.json`), `checkpoints/` and `metrics.jsonl`.
+        backend: the learning library, `torch` or `mlx` (docs/mac.md).
         options: `policy`, a loaded model to train, or None to load `settings.model` (it is wrapped by PEFT in place);
-            `resume`, to continue from the last checkpoint in `out`, if there is one; `progress`, called after every
+            `resume`, to continue from the last checkpoint in `out`, if one exists; `progress`, called after every
             optimizer step with its number and metrics.
 
     Returns:
@@ -57,8 +57,8 @@ def train(
 
     Raises:
         ValueError: `out` holds another run's adapter and `resume` is off, or the run there has other settings; a
-            package of `report_to` is missing; nobody can teach one of the tasks; `evaluate_every` asks for success
-            on tasks without a verdict, or on episodes that are trained on; another training is running there.
+            package of `report_to` is missing; no context can teach one of the tasks; `evaluate_every` asks for success
+            on tasks without a verdict, or on episodes that are trained on; another training is running in `out`.
     """
     if settings.role == "verifier":
         if backend != "torch":
@@ -116,7 +116,7 @@ def _trainer(run: Run, jobs: Sequence[Job], lessons: Lessons) -> Iterator[Any]:
         _evaluated(run, trainer, partial(evaluate_heldout, agent=agent, rollouts=rollouts, settings=settings))
         yield trainer
         if recordings:
-            trainer.policy.forget()  # the weights have changed since
+            trainer.policy.forget()  # the weights have changed
             with _whole(run, trainer):
                 if is_first():
                     found = agreement(agent, recordings, rollouts)
@@ -124,7 +124,7 @@ def _trainer(run: Run, jobs: Sequence[Job], lessons: Lessons) -> Iterator[Any]:
 
 
 def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
-    """A trainer at recorded states: no environment is made."""
+    """Yield a trainer at recorded states, without environments."""
     settings, images = run.settings, shows_images(run.policy, run.settings)
     stored = load_stored(settings.episodes, images=images, hindsight=settings.looks_back)
     _log.info("Learning offline, at recorded states: no browser is opened. %s", stored.text())
@@ -153,12 +153,12 @@ def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
 
 
 def _evaluated(run: Run, trainer: Any, evaluate: Callable[[int], Evaluation]) -> None:
-    """Have a run evaluated, if it is to be."""
+    """Add evaluations to a run if its settings ask for them."""
     if run.settings.evaluate_every:
         run.manager = CheckpointManager(trainer, evaluate, run.settings, run.log, run.steps, resumed_at=run.last)
         trainer.add_callback(run.manager)
 
 
 def _whole(run: Run, trainer: Any) -> AbstractContextManager[None]:
-    """All weights of a model that is split over processes, which torch's may be."""
+    """Return a context with the unsharded weights of a model that torch may split over processes."""
     return whole(trainer.model) if run.library.name == "torch" else contextlib.nullcontext()

@@ -1,4 +1,4 @@
-"""Training a verifier, the role that an agent asks before it counts as done (`agents.roles`), on judged episodes."""
+"""Training of a verifier, the role that checks an agent's finished work (`agents.roles`), on judged episodes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from selfsurf.sdft.trainers.sft import row_trainer, write_rows
 
 
 def collect_verdicts(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> dict[str, int]:
-    """Write what a verifier learns from recorded episodes to `path`, a row a line; return the number of `rows`.
+    """Write a verifier's rows from recorded episodes to `path`, one per line; return the number of `rows`.
 
     Raises:
-        EpisodeError: no episode was judged solved, or there is no claim that is not true.
+        EpisodeError: no episode was judged solved, or no false claim can be made of the episodes.
     """
     rng = np.random.default_rng(settings.seed)
     episodes, count = load_stored(settings.episodes).episodes, settings.steps * settings.max_rows
     rows: list[Sample] = []
-    while len(rows) < count:  # again, where there are few, at other steps that are too early
+    while len(rows) < count:  # repeated if claims are few, with other premature steps
         claims = claims_of(episodes, rng)
         if not (some := balanced(claims, count - len(rows), rng)):
             break
@@ -44,11 +44,11 @@ def collect_verdicts(settings: TrainSettings, policy: TransformersPolicy, path: 
 
 
 def train_verifier(settings: TrainSettings, out: str | Path, **options: Unpack[TrainOptions]) -> dict[str, Any]:
-    """Train an adapter that verifies; what `out` holds and what is returned are as with `sdft.train`.
+    """Train a verifier's adapter. Files in `out` and the return value are those of `sdft.train`.
 
     Args:
-        settings: `episodes` are learned from, `steps`, `max_rows`, the learning rate and its schedule and the adapter
-            count; what concerns the agent, the teacher or sampling is without effect.
+        settings: `episodes`, `steps`, `max_rows`, the learning rate and its schedule, and the adapter; settings of the
+            agent, the teacher and sampling have no effect.
         out: folder of the run.
         options: as with `sdft.train`.
 
