@@ -31,8 +31,7 @@ class Guard(ABC):
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        """Number of actions that the guard replaced (`overridden`) and noted but let pass (`noticed`), without zeros.
-        """
+        """Number of actions that the guard replaced (`overridden`) and noted but let pass (`noticed`), no zeros."""
         self.reset()
 
     def reset(self) -> None:  # noqa: B027  (most have nothing to forget)
@@ -42,7 +41,7 @@ class Guard(ABC):
         """Receive the completion with the next action, if its probability is that of the chosen element or option."""
 
     def look(self, obs: Observation) -> None:  # noqa: B027
-        """Receive the page just before the action. Changes since the observation were made by the page itself."""
+        """Receive the page just before the action. Its changes since the observation are spontaneous."""
 
     def replaced(self, action: Action) -> None:  # noqa: B027
         """Forget the action that this guard last returned, because a later guard replaced it."""

@@ -1,8 +1,8 @@
-"""Detection of what an agent's actions change on a page, as opposed to what changes by itself.
+"""Detection of the changes that an agent's actions cause on a page, as opposed to spontaneous changes.
 
-A part of a page that changes while the agent does nothing, such as a clock or a visitor counter, is the page's own: its
-later changes are not attributed to actions. Every other change after an action counts as the action's effect, whatever
-its appearance: a stepper for the time of day looks like a clock. A moved focus counts only after a key press.
+A part of a page that changes while the agent does nothing, such as a clock or a visitor counter, changes spontaneously:
+its later changes are not attributed to actions. Every other change after an action counts as the action's effect,
+whatever its appearance: a stepper for the time of day looks like a clock. A moved focus counts only after a key press.
 The module is independent of guards, graphs and browsers.
 """
 
@@ -22,13 +22,13 @@ from selfsurf.browser_env.observe.align import align
 from selfsurf.browser_env.observe.outline import ELEMENT
 
 IDLE = ("wait", "message", "ask_user")
-"""Actions that touch nothing on the page, so that changes in their steps are the page's own."""
+"""Actions that touch nothing on the page, so that changes in their steps are spontaneous."""
 
 LONG_WAIT = 500
-"""Milliseconds of a wait after which an unchanged part is no longer considered the page's own."""
+"""Duration of a wait, in milliseconds, after which an unchanged part no longer counts as changing spontaneously."""
 
 KINDS, STEPS = 3, 4
-"""Kinds of action and consecutive steps after which a part that changed every time is considered the page's own."""
+"""Kinds of action and consecutive steps after which a part that changed every time counts as changing spontaneously."""
 
 CELL, RING = 100, 4
 """Side of the squares in which screenshots are compared, and width of a focus ring, in pixels."""
@@ -39,9 +39,9 @@ class _Note:
     """The observed changes of one part of a page."""
 
     is_own: bool = False
-    """Whether the part changes by itself."""
+    """Whether the part changes spontaneously."""
     grows: bool = False
-    """Whether parts appear and disappear by themselves at or after this part."""
+    """Whether parts appear and disappear spontaneously at or after this part."""
     steps: int = 0
     """Number of consecutive steps that changed the part."""
     kinds: frozenset[str] = frozenset()
@@ -64,11 +64,11 @@ class Changes:
         self._notes: dict[int, _Note] = {}
         """Notes by index of the part; unchanged parts have no note."""
         self._moving: set[int] = set()
-        """Indices of parts that move by themselves."""
+        """Indices of parts that move spontaneously."""
         self._seen: Observation | None = None
         """The last observation."""
         self._restless: NDArray[np.bool_] = np.zeros((0, 0), bool)
-        """Mask of the screenshot's cells that change by themselves."""
+        """Mask of the screenshot's cells that change spontaneously."""
         self._redrawn = 0
         """Number of actions that changed only the screenshot."""
         self._page: Hashable = ()
@@ -76,7 +76,7 @@ class Changes:
     def see(self, obs: Observation) -> bool:
         """Compare the page after an action with the last one, and return whether the action may have changed it.
 
-        Changes of parts that are known to change by themselves don't count. The first page counts as changed. The
+        Changes of parts that are known to change spontaneously don't count. The first page counts as changed. The
         screenshot matters only where nothing else has changed.
         """
         action = _action(obs)
@@ -84,12 +84,12 @@ class Changes:
         return self._take(obs, idle=idle, action=kind, rested=idle and action["ms"] >= LONG_WAIT)
 
     def look(self, obs: Observation) -> None:
-        """Compare the page just before the next action with the last observation; differences are the page's own."""
+        """Compare the page just before the next action with the last observation; all differences are spontaneous."""
         self._take(obs, idle=True)
 
     @property
     def page(self) -> Hashable:
-        """Comparable page content without its own changes, element ids and focus; different after each redraw."""
+        """Comparable page content without spontaneous changes, element ids and focus; different after each redraw."""
         return self._page
 
     def _what_is_left(self) -> Hashable:
@@ -116,7 +116,7 @@ class Changes:
         return changed
 
     def _draws(self, before: Observation, now: Observation, *, idle: bool, rested: bool) -> bool:
-        """Whether a cell of the screenshot changed that doesn't change by itself."""
+        """Whether a cell of the screenshot changed that doesn't change spontaneously."""
         if "screenshot" not in before or "screenshot" not in now:
             return False
         old, new = before["screenshot"], now["screenshot"]
@@ -170,7 +170,7 @@ class Changes:
 
 
 def _grown(gap: Sequence[_Note], above: _Note) -> bool:
-    """Whether parts appear and disappear by themselves in or above the gap."""
+    """Whether parts appear and disappear spontaneously in or above the gap."""
     return above.grows or any(note.grows for note in gap)
 
 

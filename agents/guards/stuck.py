@@ -29,7 +29,7 @@ class Stuck(Guard):
         """Whether the last action changed the page; True before the first check."""
 
     def look(self, obs: Observation) -> None:
-        """Attribute all changes since the last observation to the page itself."""
+        """Treat all changes since the last observation as spontaneous."""
         self._changes.look(obs)
 
 
