@@ -76,8 +76,7 @@ class Loop(Stuck):
     """Guard that replaces a circle of two to four actions on the same pages by escapes when it begins a third time.
 
     Escapes continue until the page changes or the model does something else. Once all have been tried, the model's
-    action
-    passes, and they may be tried again. `Repetition` handles single repeated actions.
+    action passes, and they may be tried again. `Repetition` handles single repeated actions.
     """
 
     name = "loop"

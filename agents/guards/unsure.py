@@ -22,10 +22,8 @@ class Unsure(Guard):
     """Guard that asks the user before an unsure model orders, sends or deletes something, and stops without a yes.
 
     It needs constrained replies with labels (`LLMAgent.labels`), whose probability is that of the chosen element or
-    option.
-    Fill and type actions don't count, since a text can be copied from the goal in several ways. Irreversible actions
-    are
-    recognised by the element's label, by the rules of `Safety.confirm`.
+    option. Fill and type actions don't count, since a text can be copied from the goal in several ways. Irreversible
+    actions are recognised by the element's label, by the rules of `Safety.confirm`.
     """
 
     name = "unsure"

@@ -3,9 +3,8 @@
 A prompt that exceeds the budget, in tokens of the model's own tokenizer, is shortened in this order: the history to a
 quarter of the budget, and chat, tabs, events, error and advice to an eighth each; examples are dropped, the last one
 first, until a quarter is left for the page; long lines of the page are cut, to no less than a quarter of its room;
-whole
-lines are left out. If the prompt is too long even without the page, events, tabs, history, chat, advice and error are
-dropped, in this order.
+whole lines are left out. If the prompt is too long even without the page, events, tabs, history, chat, advice and error
+are dropped, in this order.
 """
 
 from __future__ import annotations

@@ -67,8 +67,7 @@ def handle(element: Element, kinds: Sequence[str] = DEFAULT_KINDS) -> str:
     """Return an element's id in the form of its usual action: `{"click":4}`, `{"fill":3}`, `{"select":5}`.
 
     A small model that has found the label copies the text after it, which is the first skill it learns; it copies a
-    bare
-    id (`link "Eget" id 4`) far less often.
+    bare id (`link "Eget" id 4`) far less often.
     """
     if "select" in kinds and element["tag"] == "select":
         kind = "select"

@@ -66,9 +66,7 @@ class Turn:
     """Whether the reply is constrained to JSON, so that its form needs no explanation."""
     calls: bool | Literal["kinds"] = False
     """Whether actions and functions are offered as tools, so that the reply is a tool call; `"kinds"` for one tool per
-    kind
-    of action.
-    """
+    kind of action."""
     functions: Sequence[Function] = ()
     """Functions that the model may call by JSON; empty if the server offers them as tools."""
     instructions: str = ""
@@ -113,8 +111,7 @@ class PromptWriter(Protocol):
     """Interface of prompt writers. A custom class inherits the defaults and implements `build`.
 
     Replies are parsed by `agents.reply.parse`, which accepts the usual forms of actions: compact and full JSON, calls,
-    and
-    labelled lines.
+    and labelled lines.
     """
 
     max_new_tokens: int = 1024
@@ -185,9 +182,7 @@ def check_wording(wording: str) -> str:
 
 Sight: TypeAlias = Literal["all", "page", "goal"]
 """The teacher's view besides its hint: all of the student's prompt; the same without history and element handles; or
-only
-the goal and the instructions.
-"""
+only the goal and the instructions."""
 
 
 def with_hint(messages: Conversation, hint: str, *, sight: Sight = "all") -> tuple[Message, ...]:
