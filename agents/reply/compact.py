@@ -20,8 +20,10 @@ def compact(action: Action | dict[str, Any] | str, *, labels: Labels = False, el
 
     With `labels`, the action's element is also named if it is among `elements`, as `LLMAgent(labels=...)` requires:
     `{"on":"Send","click":4}`, `{"on":"Email","fill":3,"in":"Email","text":"..."}`; with `"fields"`
-    `{"fill":3,"in":"Email","text":"..."}`. Actions without a compact form (a click at a point, a double click) are
-    given in full. Scrolling is reduced to its direction.
+    `{"fill":3,"in":"Email","text":"..."}`.
+
+    Actions without a compact form (a click at a point, a double click) are given in full. Scrolling is reduced to its
+    direction.
 
     Raises:
         ActionError: the action is malformed.

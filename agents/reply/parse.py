@@ -1,6 +1,7 @@
 """Parser of a model's reply into an action on an existing element. It never raises and never invents an element.
 
 It searches, in this order, for
+
 1. JSON objects that name an action: compact (`{"click":4}`), full, as a tool call, nested, fenced, sloppy;
 2. tool calls in tags (`<function=click>`), then calls (`click(4)`); raw tool calls of a template count as JSON;
 3. lines that begin with an action's name (`CLICK 4`, `type [3] [Ada]`);

@@ -5,9 +5,11 @@ the page's own text. A model that repeats a passage of the prompt has not chosen
 answers `{"click":4}` has, though the prompt contains the same characters. So an action is judged by its surroundings.
 The copied run is the longest passage of the reply around the action that occurs in the prompt, blanks within lines
 ignored. The action is an echo if the run contains a word besides the action, before it or after it on its line, and
+
 - the reply has no words of its own on that side of the run on the same line (list marks are no words), or
 - a whole phrase of the prompt is copied after the action, with its punctuation (`{"click":3} to click, `), or
 - the run contains another action.
+
 An action that begins within an echo is an echo, too: an example of the prompt with a changed text.
 
 A label such as `Action:` alone doesn't count as a word. An action at the beginning of the reply, followed by more lines
