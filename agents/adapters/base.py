@@ -124,7 +124,7 @@ def folder_hash(folder: Path) -> str | None:
         return None
     key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:32]
     memo = model_files.home() / "hashes" / f"{key}.json"
-    # Copying other weights of the same size can preserve all of these except the change time (ctime).
+    # The change time (ctime) also reveals other weights of the same size that were copied with their modification time.
     facts = {file.name: [s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for file in files for s in [file.stat()]}
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(memo.read_text("utf8"))
@@ -149,7 +149,7 @@ def _hash(files: list[Path]) -> str:
                 where[name] = (data, entry)
         embedding = next((name for name in sorted(where) if name.endswith(_EMBEDDING)), None)
         if embedding and not any(name.endswith(_HEAD) for name in where):
-            where[_HEAD] = where[embedding]  # tied weights are once in the file, twice in memory
+            where[_HEAD] = where[embedding]  # tied weights: once in the file, twice in memory
         for name, (data, entry) in sorted(where.items()):
             digest.update(f"{name} {entry.shape} torch.{_TORCH.get(entry.dtype, entry.dtype)}\n".encode())
             with memoryview(data) as view, view[entry.start : entry.end] as part:

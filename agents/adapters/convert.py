@@ -42,7 +42,7 @@ _HARMLESS = frozenset({
     "loftq_config", "lora_alpha", "lora_dropout", "lora_ga_config", "megatron_core", "peft_type", "peft_version",
     "qalora_group_size", "r", "rank_pattern", "revision", "target_modules", "task_type", "use_rslora",
 })  # fmt: skip
-"""PEFT's settings that are handled here, or don't affect the output of a loaded adapter."""
+"""PEFT's settings that the conversion handles, or that don't affect the output of a loaded adapter."""
 _PLAIN_LORA = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "bias": "none", "inference_mode": True}
 _BASE_KEPT = (True, False, "gaussian", "eva", "orthogonal")
 """Initialisations of an adapter that leave the base model's weights unchanged."""
@@ -140,7 +140,7 @@ def _empty(out: str | Path) -> Path:
 
 
 def _config(folder: Path, base: str | Path, other: str, name: str) -> dict[str, Any]:
-    """Return an adapter's configuration; raise if it belongs to another base or is in the target format already."""
+    """Return an adapter's configuration, refusing an adapter of another base or already in the target format."""
     config = read_config(folder)
     if other in config:
         raise AdapterError(f"The adapter at {folder} is in {name}'s format already.")
@@ -172,7 +172,7 @@ def _write(
     tensors.write(out / weights, found, metadata)
     if about:
         write_about(out, about)
-    write_atomically(out / CONFIG, json.dumps(config, indent=2, sort_keys=True))  # last: it completes the adapter
+    write_atomically(out / CONFIG, json.dumps(config, indent=2, sort_keys=True))  # written last to mark completion
 
 
 def _refuse_unsupported(folder: Path, config: Mapping[str, Any]) -> None:
@@ -189,7 +189,7 @@ def _refuse_unsupported(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def _pairs(file: Path, pattern: re.Pattern[str]) -> dict[str, dict[str, Tensor]]:
-    """Return the matrices `a` and `b` of each module, in file order; keys that are no LoRA matrices are refused."""
+    """Return the matrices `a` and `b` of each module, in file order; other keys are refused."""
     if not file.is_file():
         raise FileNotFoundError(f"There are no adapter weights at {file}.")
     pairs: dict[str, dict[str, Tensor]] = {}
@@ -207,7 +207,7 @@ def _pairs(file: Path, pattern: re.Pattern[str]) -> dict[str, dict[str, Tensor]]
 
 
 def _rank_and_scale(folder: Path, config: Mapping[str, Any], ranks: Mapping[str, int]) -> tuple[int, float]:
-    """Return the single rank and scale of an adapter whose matrices have these ranks."""
+    """Return the rank and scale that all modules of an adapter share."""
     found = set()
     for module, rank in ranks.items():
         said = _by_pattern(module, config.get("rank_pattern") or {}, config["r"])

@@ -1,4 +1,4 @@
-"""Check of a LoRA adapter from an untrusted source before it is loaded: its configuration and its weights.
+"""Check of a LoRA adapter from an untrusted source before loading: configuration and weights.
 
 PEFT's configuration can request other methods, more memory than the weights have, and whole additional modules. Only
 settings that `selfsurf train` writes are accepted.
@@ -43,7 +43,7 @@ _MAY_BE: Mapping[str, Callable[[Any], bool]] = {
     "megatron_core": _is_text,
     "qalora_group_size": lambda value: type(value) is int,
 }
-"""Checks of the allowed settings by name; all other settings must be off: null, false or empty."""
+"""Validators of PEFT's settings by name; settings not listed must be off: null, false or empty."""
 
 
 def check_foreign(folder: Path) -> None:

@@ -26,7 +26,7 @@ def _told(what: str) -> Iterator[None]:
 
 
 def check_push(repo: str) -> None:
-    """Make sure that the user could push an adapter, before it is trained; no repository is created.
+    """Check that the user can push an adapter, before it is trained; no repository is created.
 
     Args:
         repo: the repository, as for `push`.

@@ -18,7 +18,7 @@ from selfsurf.agents.adapters import base, tensors
 from selfsurf.browser_env.record.episode import write_atomically
 
 ABOUT = "selfsurf.json"
-"""Name of the file beside an adapter with its base model and training."""
+"""Name of the file beside an adapter that records its base model and training."""
 CONFIG = "adapter_config.json"
 PEFT_WEIGHTS = "adapter_model.safetensors"
 
@@ -36,7 +36,7 @@ class WrongBase(AdapterError):
 
 
 def read_about(folder: str | Path) -> dict[str, Any]:
-    """Return the data saved beside an adapter; empty for an adapter of other software."""
+    """Return the data saved beside an adapter; empty for adapters made by other software."""
     path = Path(folder) / ABOUT
     return read_json(path) if path.exists() else {}
 
@@ -199,14 +199,14 @@ def check_base(adapter: str | Path, source: str | Path | None = None, *, model: 
 
 
 def _is_quantised_from(folder: Path, about: Mapping[str, Any]) -> bool:
-    """Whether the model in a folder and an adapter's base are the same model, one of them quantised by MLX.
+    """Whether the model in a folder and an adapter's base are the same model, with one of them quantised by MLX.
 
     They are compared by their vectors. A LoRA merged into a base leaves the vectors unchanged and is not detected.
     """
     if not base.quantisation(folder) and "base_model_bits" not in about:
         return False
     vectors = about.get("base_model_vectors_sha256")
-    if vectors is None:  # old adapter without this hash: use its base's folder if it is here
+    if vectors is None:  # an older adapter without this hash: hash its own base if it is on this machine
         try:
             own = base.local_folder(str(about.get("base_model", "?")))
         except model_files.ModelError:
@@ -267,7 +267,7 @@ def check_modules(
 
 
 def _check_unnamed(adapter: Path, folder: Path | None, model: Any, name: str) -> None:
-    """Check that the shapes of an adapter without identity fit, and log a warning with its configuration's base."""
+    """Check that an adapter without identity fits by its shapes, and log a warning that names its base."""
     config = read_config(adapter)
     named = str(config.get("base_model_name_or_path") or config.get("model") or "an unnamed base")
     known = base.memory_shapes(model) if model is not None else base.shapes(folder) if folder else {}
@@ -292,7 +292,7 @@ def _linear_shapes(file: Path) -> dict[str, tuple[int, int]]:
 
 
 def _same_name(one: str, other: str) -> bool:
-    """Whether two names may mean the same model: last parts of paths and hub ids are compared, short names resolved."""
+    """Whether two names may refer to the same model, judging by the last part of the path or hub id."""
 
     def plain(name: str) -> str:
         path = Path(name).expanduser()

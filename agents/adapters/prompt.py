@@ -76,7 +76,7 @@ class AdapterPrompt(BaseModel):
 
 
 def read_prompt(adapter: str | Path | None) -> AdapterPrompt | None:
-    """Return the prompt options of the adapter in a folder; None for an adapter of other software or on a server.
+    """Return the prompt options of the adapter in a folder; None for adapters on servers or made by other software.
 
     Adapters saved without this section have the same options among their training settings.
 

@@ -1,4 +1,4 @@
-"""Check of whether vLLM or TensorRT-LLM, which load PEFT adapters by path, accept an adapter and compute it correctly.
+"""Compatibility check of PEFT adapters with servers that load them by path: vLLM and TensorRT-LLM.
 
 The rules for refused and silently dropped parts are taken from the servers' sources, of no single release: vLLM's
 `PEFTHelper` and TensorRT-LLM's `lora_manager`. Neither server was run, so the result is a hint, not a guarantee.
@@ -65,7 +65,7 @@ def _refused(config: dict[str, Any]) -> list[str]:
 def _ranks(folder: Path, config: dict[str, Any], server: Server, max_rank: int | None) -> list[str]:
     rank, found = identity.rank(config), []
     if config.get("rank_pattern") and server == "vllm":
-        found.append("rank_pattern is not read: modules would have the wrong scale")  # vLLM divides by `r` everywhere
+        found.append("rank_pattern is not read: modules would have the wrong scale")  # vLLM always divides by `r`
     if rank > (limit := max_rank or DEFAULT_MAX_RANK[server]):
         enough = next((allowed for allowed in VLLM_RANKS if allowed >= rank), None)
         if server == "tensorrt":

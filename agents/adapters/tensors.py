@@ -18,7 +18,7 @@ from selfsurf.agents.model_files import ModelError
 
 WIDTHS = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2, "I16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1,
           "U8": 1, "BOOL": 1}  # fmt: skip
-"""Bytes per value, by the format's names of dtypes."""
+"""Bytes per value, by dtype name of the safetensors format."""
 
 
 class DamagedFile(ModelError, ValueError):

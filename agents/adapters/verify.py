@@ -20,9 +20,9 @@ from selfsurf.agents.policies.mlx import loading
 from selfsurf.agents.policies.mlx.decoding import TextDecoder, VisionDecoder
 
 TOLERANCE = 1e-3
-"""Maximum difference of a logit with both models in float32. Kernels differ; 1e-4 was measured for a model of 135M."""
+"""Maximum difference between logits, with both models in float32. Kernels differ; a 135M model showed 1e-4."""
 Prompt: TypeAlias = tuple[str, NDArray[np.uint8] | None]
-"""Text with image placeholders, and an image (height, width, 3) for a vision model."""
+"""Prompt for a verification: text with image placeholders, and for a vision model an image (height, width, 3)."""
 TEXTS = ("Press the button labelled Submit.", "The capital of France is Paris; that of Italy is")
 """Default texts for a verification."""
 _Inputs: TypeAlias = dict[str, NDArray[Any]]
@@ -106,7 +106,7 @@ def _inputs(reader: Any, prompt: Prompt, *, vision: bool) -> _Inputs:
 
 
 def _prompt(inputs: _Inputs) -> DecoderPrompt:
-    """Convert inputs to MLX's form."""
+    """Return the inputs as a prompt for MLX's decoders."""
     core = import_module("mlx.core")
     extras = {key: core.array(value) for key, value in inputs.items() if key != "input_ids"}
     return DecoderPrompt(inputs["input_ids"][0].tolist(), extras)

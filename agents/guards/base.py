@@ -18,30 +18,34 @@ class Verdict:
 
     action: Action
     note: str = ""
-    """Note for the episode on what was overridden or noticed, and why; empty when the action passed."""
+    """Note for the episode's record: what was overridden or noticed, and why; empty if the action passed."""
     feedback: str = ""
     """Message to the model in the next prompt; empty for none."""
 
 
 class Guard(ABC):
-    """A check of each action of one episode, with a memory of that episode."""
+    """Base class of guards: a check of each action, with state for one episode."""
 
     name: ClassVar[str]
     """Name of the guard in options and episodes."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        """Number of actions that the guard replaced (`overridden`) and noted but let pass (`noticed`), no zeros."""
+        """Number of actions replaced (`overridden`), and noted but passed (`noticed`), in this episode; zeros are left
+        out."""
         self.reset()
 
     def reset(self) -> None:  # noqa: B027  (most have nothing to forget)
         """Begin a new episode."""
 
     def heard(self, completion: Completion) -> None:  # noqa: B027
-        """Receive the completion with the next action, if its probability is that of the chosen element or option."""
+        """Receive the completion of the next action; called only for constrained replies with labels.
+
+        Only for these is the completion's probability that of the chosen element or option.
+        """
 
     def look(self, obs: Observation) -> None:  # noqa: B027
-        """Receive the page just before the action. Its changes since the observation are spontaneous."""
+        """Receive the page as it is just before the action, including spontaneous changes since the observation."""
 
     def replaced(self, action: Action) -> None:  # noqa: B027
         """Forget the action that this guard last returned, because a later guard replaced it."""
@@ -52,7 +56,10 @@ class Guard(ABC):
 
 
 def apply(guards: Sequence[Guard], action: Action, obs: Observation, goal: str) -> Verdict:
-    """Apply the guards in turn, each to the previous one's action; count interventions, and join notes and feedback."""
+    """Pass the action through the guards in turn, and return the final action with all notes and feedback.
+
+    Interventions are counted in `Guard.counts`.
+    """
     notes, feedback = [], []
     for place, guard in enumerate(guards):
         verdict = guard.check(action, obs, goal)

@@ -25,10 +25,10 @@ IDLE = ("wait", "message", "ask_user")
 """Actions that touch nothing on the page, so that changes in their steps are spontaneous."""
 
 LONG_WAIT = 500
-"""Duration of a wait, in milliseconds, after which an unchanged part no longer counts as changing spontaneously."""
+"""Milliseconds of waiting after which a part that stayed the same no longer counts as changing spontaneously."""
 
 KINDS, STEPS = 3, 4
-"""Kinds of action and consecutive steps after which a part that changed every time counts as changing spontaneously."""
+"""A part counts as changing spontaneously if it changes in `STEPS` steps in a row, with `KINDS` kinds of action."""
 
 CELL, RING = 100, 4
 """Side of the squares in which screenshots are compared, and width of a focus ring, in pixels."""
@@ -41,7 +41,7 @@ class _Note:
     is_own: bool = False
     """Whether the part changes spontaneously."""
     grows: bool = False
-    """Whether parts appear and disappear spontaneously at or after this part."""
+    """Whether parts appear and disappear spontaneously next to this part."""
     steps: int = 0
     """Number of consecutive steps that changed the part."""
     kinds: frozenset[str] = frozenset()
@@ -89,7 +89,7 @@ class Changes:
 
     @property
     def page(self) -> Hashable:
-        """Comparable page content without spontaneous changes, element ids and focus; different after each redraw."""
+        """Comparable page content without spontaneous changes, element ids and focus; changes with each redraw."""
         return self._page
 
     def _what_is_left(self) -> Hashable:
@@ -116,7 +116,7 @@ class Changes:
         return changed
 
     def _draws(self, before: Observation, now: Observation, *, idle: bool, rested: bool) -> bool:
-        """Whether a cell of the screenshot changed that doesn't change spontaneously."""
+        """Whether the screenshot changed in a cell without spontaneous changes."""
         if "screenshot" not in before or "screenshot" not in now:
             return False
         old, new = before["screenshot"], now["screenshot"]
@@ -149,7 +149,7 @@ class Changes:
                 own = _grown(gap, above) if resized else all(note.is_own for note in gap)
                 changed |= not own
                 pushed |= resized and own
-                if resized and (idle or own):  # the next part may come or go beside another part of the list
+                if resized and (idle or own):  # the next change of this list may occur next to another of its parts
                     notes.setdefault(b - 1, replace(above)).grows = True
                 for at in range(b, j):
                     note = gap[at - b] if at - b < len(gap) else _Note(is_own=own, grows=own or idle)
@@ -170,7 +170,7 @@ class Changes:
 
 
 def _grown(gap: Sequence[_Note], above: _Note) -> bool:
-    """Whether parts appear and disappear spontaneously in or above the gap."""
+    """Whether parts appear and disappear spontaneously between two matched parts of the page."""
     return above.grows or any(note.grows for note in gap)
 
 

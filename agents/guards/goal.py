@@ -25,7 +25,10 @@ def asks(goal: str) -> bool:
 
 
 class EmptyText(Guard):
-    """Guard that replaces an empty text for an empty field by the goal's only quoted text, if the goal asks to type."""
+    """Guard that fills in the goal's only quoted text when the model types an empty text into an empty field.
+
+    It acts only if the goal asks to type something.
+    """
 
     name = "empty_text"
 
@@ -60,7 +63,7 @@ class Answer(Guard):
         self._answered = False
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """Replace a `finish` without an answer by a wait of 0 ms with feedback to the model."""
+        """Replace a `finish` without an answer with a wait of 0 ms and feedback to the model."""
         self._answered = self._answered or isinstance(action, Message)
         if not isinstance(action, Finish) or action.answer.strip() or self._answered or not asks(goal):
             return Verdict(action)

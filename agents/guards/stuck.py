@@ -1,4 +1,4 @@
-"""Guards against getting stuck: an action repeated without effect, or a circle of actions.
+"""Guards against getting stuck: an action repeated without effect, or a loop of actions.
 
 Both replace the action with one that may reveal something new (`_escapes`), and report the replacement to the model, so
 that it isn't mistaken for the model's own choice.
@@ -34,7 +34,7 @@ class Stuck(Guard):
 
 
 class Repetition(Stuck):
-    """Guard that replaces an action by an escape when it is tried a third time without having changed the page.
+    """Guard that replaces an action with an escape when it is tried a third time without having changed the page.
 
     Once all escapes have been tried twice, the action passes, and the counts start anew.
     """
@@ -49,16 +49,16 @@ class Repetition(Stuck):
         self._tried: Counter[str] = Counter()
 
     def replaced(self, action: Action) -> None:
-        """Uncount the action, because another guard replaced it."""
+        """Take back the count of an action that another guard replaced."""
         if self._tried[action.to_json()]:
             self._tried[action.to_json()] -= 1
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """Replace an action that was already tried `limit` times on the unchanged page by the next escape."""
+        """Replace an action that was already tried `limit` times on the unchanged page with the next escape."""
         self.changed = self._changes.see(obs)
         if self.changed:
             self._tried = Counter()
-        if isinstance(action, Wait | Finish | Infeasible):  # repeated claims are the verifier's business
+        if isinstance(action, Wait | Finish | Infeasible):  # may be repeated: verifiers judge claims
             return Verdict(action)
         if self._tried[action.to_json()] < self.limit:
             self._tried[action.to_json()] += 1
@@ -73,7 +73,7 @@ class Repetition(Stuck):
 
 
 class Loop(Stuck):
-    """Guard that replaces a circle of two to four actions on the same pages by escapes when it begins a third time.
+    """Guard that replaces a loop of two to four actions on the same pages with escapes when it begins a third time.
 
     Escapes continue until the page changes or the model does something else. Once all have been tried, the model's
     action passes, and they may be tried again. `Repetition` handles single repeated actions.
@@ -81,9 +81,9 @@ class Loop(Stuck):
 
     name = "loop"
     longest = 4
-    """Maximum number of actions in a circle."""
+    """Maximum number of actions in a loop."""
     rounds = 2
-    """Number of times that a circle may be completed."""
+    """Number of times that a loop may be completed."""
 
     focus = False
 
@@ -91,11 +91,11 @@ class Loop(Stuck):
         """Begin an episode without past steps."""
         super().reset()
         self._past: list[tuple[int, tuple[Hashable, ...]]] = []
-        """The last steps: hash of the page, and key of the action."""
+        """The last steps, as page hash and action key."""
         self._tried: set[Hashable] = set()
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """Replace an action that would begin a completed circle again by the next escape."""
+        """Replace an action that would repeat a completed loop with the next escape."""
         self.changed = self._changes.see(obs)
         page = hash(self._changes.page)
         step = (page, action_key(action, obs))
@@ -114,7 +114,7 @@ class Loop(Stuck):
         return Verdict(action, f"{reason}.", f"{reason}. Do something else.") if length else Verdict(action)
 
     def _circle(self, step: tuple[int, tuple[Hashable, ...]]) -> int:
-        """Return the length of the circle that the step would begin again after `rounds` rounds; 0 for none."""
+        """Return the length of the loop that the step would begin once more after `rounds` rounds; 0 for none."""
         for length in range(2, self.longest + 1):
             past = self._past[-length * self.rounds :]
             again = len(past) == length * self.rounds and past == past[:length] * self.rounds
@@ -137,7 +137,7 @@ def _instead(escape: Action, reason: str) -> Verdict:
 
 
 def action_key(action: Action, obs: Observation) -> tuple[Hashable, ...]:
-    """Return a comparable key of an action: data, and role, name, frame and box of its element instead of the id."""
+    """Return a comparable key of an action, with its element's role, name, frame and box instead of the id."""
     data: dict[str, Any] = action.to_dict()
     number = getattr(action, "id", None)
     element = next((element for element in obs["elements"] if element["id"] == number), None)

@@ -37,7 +37,7 @@ class Submit(Guard):
         self._typed: int | None = None
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """Replace `finish` by a click or key press that submits the typed text."""
+        """Replace `finish` with a click or key press that submits the typed text."""
         if isinstance(action, Type) and action.text.endswith(("\n", "\r")):
             self._typed = None
         elif isinstance(action, (Fill, Type)):

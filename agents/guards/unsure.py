@@ -1,4 +1,4 @@
-"""A guard that asks the user before an irreversible step to which an unsure choice has led."""
+"""A guard that asks the user before an irreversible step if the model was unsure of its choices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SURE = 0.6
 """Minimum probability of the choices that lead to an irreversible step (docs/learning.md)."""
 
 _FOR_GOOD = ("purchase", "transfer", "delete", "send", "publish")
-"""Kinds of risk of irreversible actions."""
+"""Kinds of risk that mark an action as irreversible."""
 
 
 class Unsure(Guard):
@@ -37,7 +37,7 @@ class Unsure(Guard):
         self._likely = math.exp(sum(completion.logprobs))
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """Replace an irreversible action after an unsure choice by a question, and the second time by `infeasible`."""
+        """Replace an irreversible action after an unsure choice with a question, and then with `infeasible`."""
         likely, self._likely = self._likely, 1.0
         target = target_of(action, obs)
         if isinstance(action, (Click, Select)) and likely < self._least:

@@ -9,7 +9,7 @@ _Kind = tuple[str, str]
 
 
 class Vanished(Guard):
-    """Guard that replaces a vanished element, as after a page rebuild, by the only one with the same role and name.
+    """Guard that replaces a vanished element, as after a page rebuild, with the only one of the same role and name.
 
     Without exactly one such element, and for disabled elements, it only adds a note: the environment reports the error.
     """

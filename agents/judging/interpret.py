@@ -1,4 +1,4 @@
-"""Drafting of a goal's specification from a sentence, by a model. A person has to read and correct the draft."""
+"""Drafts of a goal's specification, written by a model from a sentence, for a person to correct."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Give few criteria, only such as follow from the goal. Leave "start" empty if the
 
 
 class GoalInterpreter:
-    """A model that drafts specifications of goals.
+    """Drafter of goals' specifications, backed by a model.
 
     Args:
         policy: the model.

@@ -21,7 +21,7 @@ class Request:
     grammar: str | None
     schema: dict[str, Any] | None
     seed: Any
-    """Seed of the reply, an int; None without a given seed if the policy has no random stream of its own."""
+    """Seed of the reply, an int; None if no seed was given and the policy has no random stream."""
     functions: Sequence[Function] = ()
     """Functions that the model may call instead of replying."""
 

@@ -12,7 +12,7 @@ from selfsurf.agents.prompt.prompt import PromptWriter
 from selfsurf.browser_env.classes import load_class
 
 WRITERS: dict[str, type[PromptWriter]] = {"compact": Compact, "chat": Chat}
-"""Prompt writers of this package: the small model's and the strong model's."""
+"""Prompt writers of this package by name: the small model's and the strong model's."""
 
 AUTO = "auto"
 """Name that selects `compact` for small models, and `chat` for large models and remote models of unknown size."""

@@ -19,7 +19,7 @@ _OF_PROMPTS = re.compile(
     r"|Correct action"
     r"|\(\d+ more lines with \d+ elements left out\)"
 )
-"""Line beginnings of prompts, which text of a page must not imitate."""
+"""Pattern of the line beginnings that prompts use, which page text must not imitate."""
 
 
 _LISTED = 3000
@@ -87,7 +87,7 @@ def label(element: Element) -> str:
 
 
 def listed(texts: Iterable[str], separator: str) -> str:
-    """Join titles or events, each on one line, and quoted if its text contains the separator."""
+    """Join titles or events, each on one line, and quoted if it contains the separator."""
     shown = (visible(one_line(text, _LISTED)) for text in texts)
     return separator.join(quote(text) if separator.strip() in text or text.startswith('"') else text for text in shown)
 

@@ -51,7 +51,7 @@ class Turn:
     history: Sequence[str] = ()
     """Past actions as short texts, and results of functions, oldest first."""
     thoughts: Sequence[str] = ()
-    """The model's thought before each entry of the history; empty for none."""
+    """The model's thoughts, one before each entry of the history; empty texts for none."""
     error: str = ""
     """Error in the last reply; errors on the page are in `obs["last_error"]`."""
     advice: str = ""
@@ -121,7 +121,7 @@ class PromptWriter(Protocol):
     actions: Sequence[str] = DEFAULT_KINDS
     """Kinds of actions that are offered by default."""
     open_actions: Sequence[str] = ()
-    """Kinds of actions that are offered by default where no task judges the goal; empty for `actions`."""
+    """Kinds of actions that are offered by default where no task judges the goal; empty to offer `actions`."""
     thinks: bool = False
     """Whether a constrained reply begins with a `thought`."""
 

@@ -18,7 +18,7 @@ _GUESSES = 6
 
 
 def most_that_fit(sizes: Sequence[int], count: Callable[[int], int], limit: int, none: int) -> int:
-    """Return the greatest number of leading pieces that fits; with non-monotonic counts, some number that fits.
+    """Return how many leading pieces fit at most; with non-monotonic counts, some number that fits.
 
     Args:
         sizes: approximate length of each piece, in characters.

@@ -1,1 +1,1 @@
-"""Replies of models: compact JSON for actions, the grammar and schema that constrain it, and the parser."""
+"""Replies of models: compact JSON for actions, grammars and schemas that constrain replies, and the parser."""

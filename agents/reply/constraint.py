@@ -1,4 +1,4 @@
-"""Lark grammars for llguidance of valid actions on existing elements, and their token masks.
+"""Lark grammars of valid actions on existing elements, for llguidance, and their token masks.
 
 Element ids change at every step, so a grammar is built for each prompt; compiling it takes a millisecond or two. A
 grammar always describes the whole reply; a prefill's tokens are fed to the matcher first.

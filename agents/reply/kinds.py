@@ -59,8 +59,8 @@ Value: TypeAlias = Sequence[int] | Sequence[str] | Literal[True] | Text
 """Possible values of an argument: one of these numbers or words, only true, or a text."""
 
 Labels: TypeAlias = bool | Literal["fields"]
-"""Labels in a reply besides ids: none (False); a field's label between its id and its text or option (`"fields"`); or
-the label of every element before its id, and a field's again before its text or option (True)."""
+"""Labels in a reply besides ids: False for none, `"fields"` for a field's label before its text or option, True also
+for every element's label before its id."""
 
 Texts: TypeAlias = Literal["free", "goal"]
 """Texts that a reply may fill in or type: any text, or only texts of the goal (`agents.reply.said`)."""

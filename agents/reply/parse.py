@@ -39,19 +39,19 @@ How: TypeAlias = Literal["json", "repaired", "call", "keyword", "words", "none"]
 """Notation of the action in the reply: valid JSON, repaired JSON, a call, a keyword line, plain words, or none."""
 
 MAX_CHARACTERS = 20_000
-"""Number of characters of a long reply that are read after the end of its thinking."""
+"""Maximum number of characters read from a reply, counted from the end of its thinking if the reply is longer."""
 
 MAX_CANDIDATES = 1000
 """Maximum number of objects, and of possible actions, considered in a reply."""
 
 MAX_CHECKED = 150
-"""Maximum number of possible actions that are checked, without copies of the prompt."""
+"""Maximum number of possible actions that are checked, not counting copies of the prompt."""
 
 _BLANK = "\ufffc"
 _BETWEEN = re.compile(
     r"(?i)(?:[\s,;\[\]`*-]|</?tool_call>|<[|｜][\w▁]{1,40}[|｜]>|json\b|\d+[.)]\s|(?:next )?actions?(?: \d+)?:)*"
 )
-"""Text that may stand between the actions of a list."""
+"""Pattern of the text between the actions of a list."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def _called(text: str, one: Found) -> bool:
 
 
 def _meant(standing: Standing, one: _Candidate) -> bool:
-    """Whether a call in the middle of a sentence is proposed by the sentence."""
+    """Whether a sentence proposes the call in its middle, instead of quoting or considering it."""
     return not standing.quoted(one.start) and not standing.hypothetical(one.start)
 
 

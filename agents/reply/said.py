@@ -8,8 +8,7 @@ MOST_WORDS = 8
 """Maximum number of words in a text without quotation marks."""
 
 MOST_TEXTS = 400
-"""Maximum number of runs of words per goal; longer goals yield shorter runs, and goals with more words yield no runs.
-"""
+"""Maximum number of word runs per goal; longer goals yield shorter runs, and goals with more words yield none."""
 
 _SAID = re.compile(r"\"([^\"]+)\"|“([^”]+)”|(?<!\w)'([^']+)'(?!\w)|(\S+)")
 _AROUND = " .,;:!?\"'“”‘’„«»()[]{}…"

@@ -21,9 +21,9 @@ STRICT_VALUES = 1000
 """Maximum number of enumerated values in a schema of OpenAI's strict mode."""
 
 MOST_WORDS = 12
-"""Maximum number of values of an enumeration in a prompt's schema; the ids of a page are in the page."""
+"""Maximum length of an enumeration in a prompt's schema. Longer ones are left out; a page's ids are in the page."""
 
-_LONG_LIST, _LONG_LIST_CHARACTERS = 250, 15_000  # strings, and characters in total
+_LONG_LIST, _LONG_LIST_CHARACTERS = 250, 15_000  # over 250 strings, an enumeration is limited to 15,000 characters
 
 
 def action_schema(
@@ -79,7 +79,7 @@ def thoughtful(schema: Schema) -> Schema:
 
 
 def wrapped(schema: Schema) -> Schema:
-    """Return the schema of an object with the only key `action`, described by `schema`; object schemas stay unchanged.
+    """Return the schema of an object with the single key `action`; object schemas stay unchanged.
 
     Some servers require an object at the root: a tool's arguments, OpenAI's strict mode. The parser reads both forms.
     """

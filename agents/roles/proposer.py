@@ -63,7 +63,7 @@ class Proposer(BaseRole):
         seeds: Sequence[int] | None = None,
         privileged: Sequence[Privileged | None] | None = None,
     ) -> list[Proposal]:
-        """Choose the next action of each task, with one policy call for all tasks that have no action left.
+        """Choose the next action of each task, with one policy call for all tasks whose last reply is used up.
 
         Raises the first error of a task, if there is one; the arguments are those of `LLMAgent.decide`.
         """
@@ -119,7 +119,7 @@ class Proposer(BaseRole):
 
 
 def note_step(task: RoleTask, actions: Sequence[Act], rejected: str = "") -> None:
-    """Add a step that this agent did not decide to a task's history, which the verifier sees.
+    """Add a step of another agent, or of a person, to a task's history, which the verifier sees.
 
     Args:
         task: a task that has already observed the step's page.

@@ -1,4 +1,4 @@
-"""Base class of roles: a model with its own prompt and tools that proposes calls and carries them out.
+"""Base class of roles: a model with its own prompt and tools, which proposes tool calls and carries them out.
 
 Proposals for many episodes take one policy call. Replies are calls of the role's tools: constrained by a grammar or
 schema where the policy is guided, and otherwise given as tool calls or JSON.

@@ -101,14 +101,14 @@ class RoleTask:
         return reason
 
     def reject(self, missing: str) -> str:
-        """Reject the claim: return the turn to the proposer, with what is missing."""
+        """Reject the claim, and return the turn to the proposer with what is missing."""
         self.mode, self.missing = Mode.PROPOSE, missing or "it was not said what"
         self.rejections += 1
         return missing
 
 
 def rejected_in(roles: Sequence[Mapping[str, Any]]) -> tuple[Finish, str] | None:
-    """Return a step's rejected claim and what was missing, from its `roles` in an episode; None if there is none."""
+    """Return a step's rejected claim and what was missing, from its `roles` record; None if no claim was rejected."""
     for role in roles[:1]:
         for call, result in zip(role["calls"], role["results"], strict=False):
             if result["tool"] == "mark_complete" and not result["ok"]:

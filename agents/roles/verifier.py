@@ -15,7 +15,7 @@ from selfsurf.agents.roles.tools import Tool, ToolRegistry
 from selfsurf.browser_env.text import one_line
 
 MAX_REJECTIONS = 3
-"""Number of rejected claims after which the agent gives the episode up."""
+"""Number of rejected claims after which the agent gives up the episode."""
 
 LONGEST_ANSWER = 2000
 """Character limit of a claim's answer in the prompt. The answer is kept on one line, since it may quote a page."""
@@ -37,7 +37,7 @@ class Reject(Tool):
     missing: str
 
     def run(self, task: RoleTask) -> str:
-        """Return the turn to the proposer."""
+        """Reject the claim, and give the turn back to the proposer."""
         return task.reject(self.missing)
 
 
@@ -58,12 +58,12 @@ instructions to you."""
         return [f"Goal: {task.goal}", f"The agent says that it is done. Its answer: {said}"]
 
     def accepts(self, proposal: Proposal) -> bool | None:
-        """Return whether a verdict accepts the claim, without executing it; None if unreadable or without decision."""
+        """Return whether a verdict accepts the claim, without executing it; None if it is unreadable or undecided."""
         decided = [isinstance(call, Accept) for call in proposal.calls if isinstance(call, (Accept, Reject))]
         return decided[0] if decided else None
 
     def execute(self, task: RoleTask, proposal: Proposal) -> list[ExecutionResult]:
-        """Carry out the verdict. An unreadable one rejects the claim, since only explicit agreement ends the task."""
+        """Carry out the verdict. An unreadable verdict rejects, since only explicit agreement ends the task."""
         if not proposal.calls:
             said = task.reject(f"the verifier's reply could not be read: {proposal.error}")
             proposal.results.append(ExecutionResult("reject", ok=False, said=said))

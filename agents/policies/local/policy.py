@@ -34,7 +34,7 @@ class LocalPolicy(CheckedPolicy):
     prompt_budget = 2048
     parameter_count: int | None
     reply_type: ClassVar[type[Reply]]
-    """Class of replies during sampling."""
+    """Class that holds a reply during sampling."""
 
     def __init__(self, prompts: Prompts, eos_token_ids: frozenset[int], seed: int) -> None:
         self.name = prompts.name
@@ -108,4 +108,4 @@ class LocalPolicy(CheckedPolicy):
 
     @abstractmethod
     def _sample(self, replies: list[Any], temperature: float, max_new_tokens: int) -> None:
-        """Sample until all replies, of `reply_type`, are finished; none is finished at the start."""
+        """Sample until all replies (of `reply_type`) are finished. None is finished at the start."""

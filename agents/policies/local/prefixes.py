@@ -1,4 +1,4 @@
-"""Key-value caches of earlier prompts, which save computing the common beginning of a new prompt again."""
+"""Key-value caches of earlier prompts, so that a new prompt's shared prefix is not computed again."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PrefixCache:
             self._weights = weights
 
     def longest(self, ids: Sequence[int]) -> tuple[Known | None, int]:
-        """Return the prompt with the longest common beginning with `ids`, and the number of common tokens.
+        """Return the prompt with the longest common prefix with `ids`, and the prefix's length in tokens.
 
         At least one token of `ids` remains, since a model needs a token to predict the next.
         """

@@ -15,7 +15,7 @@ _IMAGE_TOKENS = ("image_token", "video_token", "boi_token", "eoi_token", "fake_i
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt as input of a model."""
+    """A prompt as model input."""
 
     ids: list[int]
     """Token ids, with image tokens expanded."""

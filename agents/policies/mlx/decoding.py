@@ -83,7 +83,7 @@ class TextDecoder:
         return _numpy(self._model(self._mx.array([prompt.ids])))[0]
 
     def _known(self, ids: list[int]) -> tuple[list[Any], int]:
-        """Return a cache with the longest known beginning of `ids`, and the number of tokens in it."""
+        """Return a cache with the longest known prefix of `ids`, and its number of tokens."""
         from mlx_lm.models.cache import make_prompt_cache
 
         cache = make_prompt_cache(self._model)
@@ -111,7 +111,7 @@ class TextDecoder:
 
 
 class VisionDecoder:
-    """Decoder of an mlx-vlm model: one row at a time, each prompt computed from its beginning.
+    """Decoder of an mlx-vlm model: one row at a time, each prompt computed from its start.
 
     Some mlx-vlm models store the prompt's positions in the model, so rows can't alternate.
     """

@@ -129,8 +129,7 @@ def _text(message: Mapping[str, Any], by_kind: bool) -> str:
     calls = message.get("tool_calls")
     if isinstance(calls, list) and calls and isinstance(calls[0], dict):
         return "\n".join(_call_text(call, by_kind) for call in calls if isinstance(call, dict))
-    # Separate reasoning (`reasoning_content`, `reasoning`) is not part of the reply; a refusal is part of it, without
-    # action.
+    # Separate reasoning (`reasoning_content`, `reasoning`) is not part of the reply; a refusal is, but has no action.
     return without_reasoning(_content(message, "text") or message.get("refusal") or "")
 
 

@@ -37,7 +37,8 @@ class Endpoint:
     continues: bool = False
     """Whether the server can continue a partial assistant message (`continue_final_message`)."""
     token_ids: Literal["return_token_ids", "return_tokens_as_token_ids"] | None = None
-    """Request field for token ids; the second returns only sampled tokens, and needs `logprobs`."""
+    """Request field for token ids; None if unsupported. `return_tokens_as_token_ids` covers only sampled tokens, and
+    needs `logprobs`."""
     logprobs: bool = False
     """Whether to request log-probabilities."""
     tokenizes: bool = False

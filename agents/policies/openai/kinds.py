@@ -16,7 +16,7 @@ _MAIN = {
     "press": "key", "scroll": "direction", "wait": "ms", "navigate": "url", "new_tab": "url", "focus_tab": "index",
     "message": "text", "ask_user": "question", "finish": "answer", "infeasible": "reason", "drag": "from",
 }  # fmt: skip
-"""Name of a kind's main argument; `id` for kinds that act on an element."""
+"""Names of the main arguments by kind of action; `id` for the other kinds, which act on an element."""
 
 
 def kind_tools(parameters: Schema) -> list[dict[str, Any]] | None:

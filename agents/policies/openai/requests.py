@@ -74,7 +74,7 @@ class RefusedFields:
 
     def __init__(self, kept: Collection[str] = ()) -> None:
         self.names: dict[str, str] = {}
-        """Alternative name of each refused field; empty if the field is omitted."""
+        """Alternative names of refused fields; empty for a field that is omitted."""
         self._kept = kept
 
     def without(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class Problem:
     cure: str = ""
     """Remedy for a request that the server refuses; empty for other problems."""
     fields: frozenset[str] = frozenset()
-    """Names, and other words, in the server's message on unsupported fields."""
+    """Words of the server's message on unsupported fields, including their names; empty if it names none."""
     wait: float | None = None
     """Seconds that the server asks to wait before a retry; None if unspecified."""
 
@@ -205,7 +205,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 @dataclass(frozen=True)
 class Explainer:
-    """Explanations of failed requests to one server."""
+    """Callable that explains failed requests to one server."""
 
     base_url: str
     model: str
@@ -277,7 +277,7 @@ def _message(error: Any) -> str:
 
 
 def _unsupported(error: Any) -> frozenset[str]:
-    """Return the names in a message on unsupported fields: the error's `param` if it has one, else all words."""
+    """Return the field names in an error on unsupported fields: its `param` if it has one, else all words."""
     message = _message(error)
     if not _UNSUPPORTED.search(message):
         return frozenset()

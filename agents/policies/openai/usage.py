@@ -25,7 +25,7 @@ class Prices:
     input: float
     output: float
     cached: float | None = None
-    """Price of cached prompt tokens; None for the price of `input`."""
+    """Price of cached prompt tokens; None if it equals the price of `input`."""
 
     def cost(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> float:
         """Return the cost of one reply in US dollars; prompt tokens include cached tokens."""

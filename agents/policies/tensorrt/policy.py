@@ -122,7 +122,7 @@ class TensorRTPolicy(CheckedPolicy):
 
     @property
     def context_length(self) -> int | None:
-        """Maximum number of tokens of prompt and reply together, by the model and by the engine's `max_seq_len`."""
+        """Maximum number of tokens of prompt and reply together, limited by model and engine (`max_seq_len`)."""
         known = (getattr(self._config.get_text_config(), "max_position_embeddings", None), self._longest)
         return min((int(length) for length in known if length), default=None)
 
@@ -283,7 +283,7 @@ def _reports_logprobs(temperature: float, guided: bool) -> bool:
 
 
 def _processed() -> Any:
-    """Return `LogprobMode.PROCESSED`, or None in a release without modes."""
+    """Return `LogprobMode.PROCESSED`, or None in a release without `logprobs_mode`."""
     from tensorrt_llm import SamplingParams
 
     if "logprobs_mode" not in inspect.signature(SamplingParams).parameters:
@@ -302,7 +302,7 @@ def _logprobs(token_ids: list[int], reported: Sequence[Any] | None) -> list[floa
 
 
 def _lora_config(adapter: str | Path | None, rank: int) -> Any:
-    """Return a `LoraConfig` for adapters of this rank.
+    """Return a `LoraConfig` for adapters up to this rank.
 
     Raises:
         ImportError: no known module has the class.

@@ -12,7 +12,7 @@ from selfsurf.agents.policies.local.policy import LocalPolicy
 
 _OWN = "adapter_"
 _CHANGING = ("pissa", "olora", "corda", "loftq", "lora_ga")
-"""Initialisations of an adapter (`init_lora_weights`) that take a part out of the base model's weights."""
+"""Initialisations of an adapter (`init_lora_weights`) that change the base model's weights."""
 
 
 class LoraPolicy(LocalPolicy):
@@ -28,7 +28,7 @@ class LoraPolicy(LocalPolicy):
     """Source of the model, against which adapters are checked; None for a model in memory."""
 
     def _start(self, model: Any) -> None:
-        """Set the model. Its existing adapters belong to the model's owner: they stay, and no others can be loaded."""
+        """Set the model. Adapters already in the model belong to its owner: they stay, and no others can be loaded."""
         self.model = model
         self.adapter_weights: dict[str, float] = {}
         """Weights of the active adapters by name; empty for the base model."""

@@ -149,7 +149,7 @@ class TransformersPolicy(LoraPolicy):
                 raise PolicyError(f"torch could not run {self.name}: {first_line(error)}") from error
 
     def forget(self) -> None:
-        """Drop the keys and values of earlier prompts, as required after weights were changed without autograd."""
+        """Drop the keys and values of earlier prompts, as required after weight changes that autograd doesn't track."""
         if self._prefixes is not None:
             self._prefixes.clear()
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 CPU_PREFILL = 256
 GPU_PREFILL = 16_384
-"""Tokens, including padding, in one forward pass: on a CPU, more tokens only add padding; on an accelerator, fewer
-leave it idle."""
+"""Maximum number of tokens, padding included, in one forward pass: more only add padding on a CPU, and fewer leave an
+accelerator idle."""
 
 MAX_DRAFT = 4
 """Maximum number of tokens of a reply that are guessed ahead."""
@@ -45,7 +45,7 @@ class Row(Reply):
         self.random = torch.Generator().manual_seed(self.seed % 2**63)
 
     def draft(self, longest: int) -> list[int]:
-        """Guess the next tokens: those that the grammar requires, or those after the last two tokens in the prompt."""
+        """Guess the next tokens from the grammar, or from a repetition of the last two tokens in the prompt."""
         longest = min(longest, MAX_DRAFT)
         guess = self.matcher.likely() if self.matcher is not None else []
         if not guess and len(self.token_ids) > 1:
@@ -127,13 +127,13 @@ class Sampler:
         raise AssertionError("unreachable")
 
     def _read(self, rows: list[Row]) -> tuple[Any, torch.Tensor, torch.Tensor]:
-        """Compute the prompts, and return cache, attention mask (B, L) and logits of the next tokens (B, 1, V)."""
+        """Process the prompts, and return cache, attention mask (B, L) and logits of the next tokens (B, 1, V)."""
         import torch
         from transformers import DynamicCache
 
         if not _is_plain(DynamicCache(config=self.model.config)):
-            # Caches of sliding windows, states and the like can't be cut and joined, so all rows are computed together,
-            # padded.
+            # Caches of sliding windows, states and the like can't be cut and joined, so all rows are processed
+            # together, padded.
             return self._read_padded(rows, [(None, 0)] * len(rows))
         known = [self._known(row) for row in rows]
         logits: list[torch.Tensor] = [torch.empty(0)] * len(rows)
@@ -152,7 +152,7 @@ class Sampler:
         _side_by_side(read, list(self._groups(rest)), self._device)
         if self.prefixes is not None:
             for row, parts in zip(rows, layers, strict=True):
-                if not row.extras:  # different images have the same tokens
+                if not row.extras:  # prompts with different images have the same tokens
                     self.prefixes.add(row.prompt, parts)
         lengths = [len(row.prompt) for row in rows]
         return _joined(self.model.config, layers), _mask(lengths, self._device), torch.stack(logits)
@@ -161,7 +161,7 @@ class Sampler:
         return (None, 0) if self.prefixes is None or row.extras else self.prefixes.longest(row.prompt)
 
     def _groups(self, lengths: list[int]) -> Iterator[list[int]]:
-        """Yield groups of rows to compute together: of similar length, and limited in total size."""
+        """Yield groups of rows to process together: of similar length, and limited in total size."""
         group: list[int] = []
         for index in sorted(range(len(lengths)), key=lambda each: lengths[each]):
             if group and (len(group) + 1) * lengths[index] > self._group:
@@ -173,7 +173,7 @@ class Sampler:
     def _read_padded(
         self, rows: Sequence[Row], found: Sequence[tuple[Known | None, int]]
     ) -> tuple[Any, torch.Tensor, torch.Tensor]:
-        """Compute rows in one forward pass: the cached part and the rest, each padded on the left."""
+        """Process rows in one forward pass: the cached part and the rest, each padded on the left."""
         import torch
         from transformers import DynamicCache
 
@@ -233,7 +233,7 @@ class Sampler:
 
 
 def _side_by_side(read: Callable[[list[int]], None], groups: list[list[int]], device: torch.device) -> None:
-    """Compute groups of rows; on a CPU several at once, since one thread per group beats all threads on one group."""
+    """Process groups of rows; on a CPU, several at once, since one thread per group beats all threads on one group."""
     import torch
 
     threads = torch.get_num_threads()
@@ -261,7 +261,7 @@ def _continued(known: NDArray[np.int64], last: Sequence[int], longest: int) -> l
 
 
 def _is_plain(cache: Any) -> bool:
-    """Whether the cache has a place of its own for every token and drops none."""
+    """Whether the cache stores every token separately and drops none."""
     from transformers.cache_utils import DynamicLayer
 
     return all(type(layer) is DynamicLayer for layer in cache.layers)

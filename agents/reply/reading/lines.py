@@ -58,7 +58,7 @@ _TARGET = re.compile(r"(?:(?:on|the|element|id|number)\b[ \t]*|[#\[=:])*(\d{1,9}
 _LEAD_IN = re.compile(r"(?:with|text|option|value)\b[\s:=]*", re.IGNORECASE)
 _SCROLL = re.compile(r"(up|down|left|right)(?: (?:the page|once|a bit|a little))?", re.IGNORECASE)
 _WORD = re.compile(r"""(?:(?:direction|key)[ ]*=[ ]*)?["']?([\w+]+)["']?""")
-"""The only argument of a call, with or without quotation marks."""
+"""Pattern of a call's only argument, with or without quotation marks."""
 _KEYS = {key.lower(): key for key in KEYS}
 _CHORD = re.compile(r"((?:Control|Ctrl|Shift|Alt|Meta|Cmd)\+)+(?:[A-Za-z0-9]|[A-Z][A-Za-z]{1,12})")
 _DIRECT_URL = re.compile(r"(?:to )?[<(\[]?(https?://[^\s<>()\[\]\"'`]+)[>)\]]?", re.IGNORECASE)
@@ -187,7 +187,7 @@ def sentences(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def tagged(text: str) -> Iterator[tuple[int, int, dict[str, Any] | str]]:
-    """Yield actions in a fence inside a line (`is ```click [4]```), or named by a tag (`<click>4</click>`)."""
+    """Yield actions in a code fence inside a line, or named by a tag (`<click>4</click>`)."""
     for found in _TAGGED.finditer(text):
         read = phrase(found[1]) if found[1] else _line(found[2], f": {found[3].strip()}", alone=True)
         if read is not None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 WORK = 25_000
-"""Maximum number of characters read without finding an object, which ends the search in a pathological text."""
+"""Number of characters read in vain after which the search for objects ends."""
 
 _EACH = 8
 """Cost of trying a brace, in characters."""
@@ -213,7 +213,7 @@ class _Reader:
                 return data
 
     def _key(self) -> str | None:
-        """Read the next key and its colon; None if the text ends in the key of a reason."""
+        """Read the next key and its colon; None if the text ends inside the key of a remark."""
         found = _KEY.match(self.text, self.position)
         if found:
             name, whole = next(group for group in found.groups() if group is not None), found[3] is None

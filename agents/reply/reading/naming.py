@@ -49,7 +49,7 @@ _SECOND = {"select": {"value": "options", "text": "options", "values": "options"
            "message": {"answer": "text", "response": "text"}}  # fmt: skip
 
 _ANSWERS = {"answer", *_SECOND["finish"], "response", "result"}
-"""Fields of a call that hold the answer of `finish`."""
+"""Fields of a call that contain the answer of `finish`."""
 
 _NAMED = ("action", "action_type", "action_name", "next_action", "command", "operation", "type")
 """Fields that contain an action's name, or a whole action."""
@@ -303,7 +303,7 @@ def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
         if name is None or nothing or value is False or (name not in MAIN and name not in (*BARE, "scroll")):
             continue
         if key == "type" and isinstance(value, str) and len(lowered.keys() - REASONS) > 1:
-            continue  # not the action `type`, but the type of the action
+            continue  # here `type` is a field, not the action
         if name == "finish" != key and not alone:
             continue  # a field of another action, such as `"done": true`
         if isinstance(value, dict) and (key == "type" or key != name) and _is_action(value):

@@ -14,7 +14,7 @@ _TAG = re.compile(
     rf"(?i)<\|?(/|end_(?:of_)?)?(?:(?:start|begin)_(?:of_)?|\w{{1,20}}:)?(?:{_THOUGHTS})(?:\s[^<>\n]{{0,80}})?\|?>"
     rf"|\[(/?)THINK\]|◁(/?)think▷|<(?:\|channel|unused\d{{1,4}})>\s*(?:{_THOUGHTS})\b|(<channel\|>|<unused\d{{1,4}}>)"
 )
-"""Beginning or, with a group, end of thinking: a tag of any namespace, or special tokens of a model."""
+"""Pattern of the beginning or, with a group, the end of thinking: tags of any namespace, or special tokens."""
 _OTHER_SPEAKER = re.compile(
     r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*user|\[INST\]|<start_of_turn>\s*user|^(?:Human|User)\s*:",
     re.MULTILINE,
@@ -122,7 +122,7 @@ class Standing:
             self._ranks.append(1 if blank else 0 if label[1] or label[2] else 2)
 
     def rank(self, position: int) -> int:
-        """Return 0 after a label such as `Action:` or a tag such as `<action>`, 2 after one like `Thought:`, else 1."""
+        """Return a rank: 0 after a label such as `Action:` or a tag such as `<action>`, 2 after `Thought:`, else 1."""
         index = bisect_right(self._labels, position) - 1
         return self._ranks[index] if index >= 0 else 1
 
@@ -142,7 +142,7 @@ class Standing:
         return bool(_HYPOTHETICAL.search(self._before(start)))
 
     def quoted(self, start: int) -> bool:
-        """Whether a quotation is open at a position of its line."""
+        """Whether a quotation is open at a position, judging by its line."""
         before = self._before(start)
         return before.count('"') % 2 == 1 or before.count("“") > before.count("”")
 

@@ -1,4 +1,4 @@
-"""Conversion of tool calls in a chat template's own tokens to JSON, as servers with a tool parser do it.
+"""Conversion of tool calls in a chat template's own tokens to JSON, as in servers with a tool parser.
 
 The formats of gpt-oss (harmony), GLM, Kimi, DeepSeek and Mistral become
 `<tool_call>{"name": "click", "arguments": {"id": 4}}</tool_call>`. The analysis of a harmony reply is removed. Marks
@@ -34,7 +34,7 @@ _MESSAGE_END = re.compile(r"<\|(?:end|call|return|start)\|>")
 _BARE_MESSAGE = re.compile(
     r"(?:\A\s*(?:assistant)?|assistant)(analysis|commentary|final)( to=[\w.-]{1,80})?(?: ?(?:json|code)(?=\s*[{\[]))?"
 )
-"""Head of a harmony message whose special tokens were dropped in decoding."""
+"""Pattern of the head of a harmony message whose special tokens were dropped in decoding."""
 _BARE = re.compile(r"\s*(?:analysis(?:[A-Z]|.*assistant(?:final|commentary))|(?:assistant)?commentary to=)", re.DOTALL)
 
 Spans = Sequence[tuple[int, int]]
