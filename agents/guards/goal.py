@@ -58,7 +58,7 @@ class Answer(Guard):
     passes."""
 
     def reset(self) -> None:
-        """Begin an episode in which no answer was requested or given yet."""
+        """Forget the requests and answers of the last episode."""
         self._asked = 0
         self._answered = False
 

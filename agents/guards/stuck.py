@@ -23,7 +23,7 @@ class Stuck(Guard):
     """Whether moving the focus by a key counts as a change."""
 
     def reset(self) -> None:
-        """Begin an episode without observed pages."""
+        """Forget the pages of the last episode."""
         self._changes = Changes(focus=self.focus)
         self.changed = True
         """Whether the last action changed the page; True before the first check."""
@@ -44,7 +44,7 @@ class Repetition(Stuck):
     """Number of times that an action may be tried on an unchanged page."""
 
     def reset(self) -> None:
-        """Begin an episode without tried actions."""
+        """Forget the actions tried in the last episode."""
         super().reset()
         self._tried: Counter[str] = Counter()
 
@@ -58,7 +58,7 @@ class Repetition(Stuck):
         self.changed = self._changes.see(obs)
         if self.changed:
             self._tried = Counter()
-        if isinstance(action, Wait | Finish | Infeasible):  # may be repeated: verifiers judge claims
+        if isinstance(action, Wait | Finish | Infeasible):  # waiting and claims may be repeated
             return Verdict(action)
         if self._tried[action.to_json()] < self.limit:
             self._tried[action.to_json()] += 1
@@ -88,7 +88,7 @@ class Loop(Stuck):
     focus = False
 
     def reset(self) -> None:
-        """Begin an episode without past steps."""
+        """Forget the steps of the last episode."""
         super().reset()
         self._past: list[tuple[int, tuple[Hashable, ...]]] = []
         """The last steps, as page hash and action key."""

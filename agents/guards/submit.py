@@ -33,7 +33,7 @@ class Submit(Guard):
     name = "submit"
 
     def reset(self) -> None:
-        """Begin an episode without unsubmitted text."""
+        """Forget the text typed in the last episode."""
         self._typed: int | None = None
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:

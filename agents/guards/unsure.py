@@ -29,7 +29,7 @@ class Unsure(Guard):
     name = "unsure"
 
     def reset(self) -> None:
-        """Begin an episode without unsure choices."""
+        """Forget the choices of the last episode."""
         self._likely, self._least, self._what, self._asked = 1.0, 1.0, "", False
 
     def heard(self, completion: Completion) -> None:

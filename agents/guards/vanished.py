@@ -17,7 +17,7 @@ class Vanished(Guard):
     name = "vanished"
 
     def reset(self) -> None:
-        """Begin an episode without known elements."""
+        """Forget the elements of the last episode."""
         self._known: dict[int, _Kind] = {}
 
     @property

@@ -107,11 +107,11 @@ def strict(schema: Schema) -> Schema:
     page share their options, and if there are too many values, the longest enumerations become free values. The parser
     and the environment reject actions that the schema no longer rules out.
     """
-    # Rules: https://platform.openai.com/docs/guides/structured-outputs (supported schemas); the rule on first keys
-    # appears only in the server's error, https://github.com/openai/openai-python/issues/2193.
+    # Rules: https://platform.openai.com/docs/guides/structured-outputs (supported schemas).
+    # The rule on first keys appears only in server errors: https://github.com/openai/openai-python/issues/2193.
     whole = wrapped(copy.deepcopy(schema))["properties"]
     if not {"action", "actions"} & whole.keys():
-        return schema  # not an action, such as a choice
+        return schema  # not a schema of actions but, for example, of a choice
     several = "actions" in whole
     merged: dict[str, Schema] = {}
     for branch in (whole["actions"]["items"] if several else whole["action"])["anyOf"]:

@@ -87,7 +87,7 @@ class Proposer(BaseRole):
                 proposals.append(decision)
                 continue
             last = next((step.proposals[0] for step in reversed(task.history)), None)
-            if decision.place and last is not None:  # the next action of the last reply
+            if decision.place and last is not None:  # a further action of the last reply
                 last.decision = decision
                 proposals.append(last)
                 continue

@@ -22,7 +22,7 @@ slower."""
 
 
 class LocalPolicy(CheckedPolicy):
-    """A model that is sampled token by token in this process, so that all tokens and log-probabilities are known.
+    """A policy whose model is sampled token by token in this process, with known tokens and log-probabilities.
 
     Args:
         prompts: the writer of the model's prompts, with the name that an episode records.

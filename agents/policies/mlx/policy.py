@@ -62,9 +62,9 @@ class _Row(Reply):
 
 
 class MLXPolicy(LocalPolicy):
-    """A model in this process, on MLX.
+    """A policy that runs a model in MLX, in this process.
 
-    Text models process a call's conversations as one batch, and reuse the common beginning with an earlier prompt.
+    Text models process a call's conversations as one batch, and reuse the prefix shared with an earlier prompt.
     Vision-language models process conversations one after another.
 
     Args:
@@ -74,7 +74,7 @@ class MLXPolicy(LocalPolicy):
         dtype: precision of the weights; `"auto"` keeps the checkpoint's on a Mac's GPU, and otherwise uses float32,
             which is several times faster there, for models of up to a billion weights.
         seed: seed of the policy's own random stream, used by calls without a seed.
-        reuse: megabytes for keys and values of earlier prompts, reused by later prompts with the same beginning. Reuse
+        reuse: megabytes for keys and values of earlier prompts, reused by later prompts with the same prefix. Reuse
             changes results by rounding, so that samples may depend on earlier calls; 0 for no reuse.
 
     Raises:

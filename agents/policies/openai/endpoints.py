@@ -51,38 +51,39 @@ class Endpoint:
     """Fields that undo the server's own sampling defaults, so that temperature 1 samples the model's distribution."""
 
 
-# vLLM applies the sampling defaults of the model's generation_config.json unless a request says otherwise:
+# vLLM applies the sampling defaults of the model's generation_config.json unless a request overrides them:
 # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
 _VLLM_NEUTRAL: dict[str, Any] = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 
 ENDPOINTS: dict[str, Endpoint] = {
-    # Schemas: https://platform.openai.com/docs/guides/structured-outputs; OpenAI's reasoning models refuse
-    # `max_tokens`.
+    # Schemas: https://platform.openai.com/docs/guides/structured-outputs
+    # OpenAI's reasoning models refuse `max_tokens`.
     "openai": Endpoint(
         "https://api.openai.com/v1", "OPENAI_API_KEY", schema_form="strict", length_field="max_completion_tokens"
     ),
-    # https://docs.nvidia.com/nim/large-language-models/latest/structured-generation.html: `nvext.guided_json`. NIM for
-    # vision-language models takes `response_format` instead: endpoint=replace(ENDPOINTS["nim"], schema_form=...)
+    # `nvext.guided_json`: https://docs.nvidia.com/nim/large-language-models/latest/structured-generation.html
+    # NIM for vision-language models requires `response_format`: endpoint=replace(ENDPOINTS["nim"], schema_form=...)
     "nim": Endpoint("https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", schema_form="nvext"),
-    # vllm/entrypoints/openai/chat_completion/protocol.py: `structured_outputs`, `continue_final_message`,
-    # `return_token_ids`; vllm/entrypoints/serve/tokenize: `/tokenize`. The grammar is llguidance's Lark, which differs
-    # from xgrammar's: start the server with --structured-outputs-config '{"backend": "guidance"}'.
+    # Request fields of vLLM: vllm/entrypoints/openai/chat_completion/protocol.py
+    # The tokenizer's endpoint `/tokenize`: vllm/entrypoints/serve/tokenize
+    # Grammars are in llguidance's Lark, which xgrammar can't read, so the server must be started with
+    # --structured-outputs-config '{"backend": "guidance"}'.
     "vllm": Endpoint(
         "http://localhost:8000/v1", "VLLM_API_KEY", "grammar", "structured_outputs", "structured_outputs",
         continues=True, token_ids="return_token_ids", logprobs=True, tokenizes=True, lists_models=True,
         neutral=_VLLM_NEUTRAL,
     ),
-    # Older vLLM, without `structured_outputs`: `guided_grammar`, `guided_json`,
+    # Older vLLM, with `guided_grammar` and `guided_json` instead of `structured_outputs`:
     # https://docs.vllm.ai/en/v0.9.0/features/structured_outputs.html
     "vllm-guided": Endpoint(
         "http://localhost:8000/v1", "VLLM_API_KEY", "grammar", "guided", "guided",
         continues=True, token_ids="return_tokens_as_token_ids", logprobs=True, tokenizes=True, lists_models=True,
         neutral=_VLLM_NEUTRAL,
     ),
-    # tensorrt_llm/serve/openai_protocol.py: `response_format` of type json_schema or ebnf. Both need
-    # guided_decoding_backend in the server's YAML (xgrammar or llguidance), and grammars need llguidance.
+    # `response_format` of type json_schema or ebnf: tensorrt_llm/serve/openai_protocol.py
+    # The server's YAML must set guided_decoding_backend: xgrammar or llguidance for schemas, llguidance for grammars.
     "trtllm": Endpoint("http://localhost:8000/v1", grammar_form="ebnf", logprobs=True),
-    # https://docs.ollama.com/api/openai-compatibility: `response_format`; no token ids, no partial messages
+    # `response_format`, but no token ids or partial messages: https://docs.ollama.com/api/openai-compatibility
     "ollama": Endpoint("http://localhost:11434/v1"),
 }  # fmt: skip
 """Known servers by name."""

@@ -52,7 +52,7 @@ CHECK_TIMEOUT = 10.0
 
 
 class OpenAIPolicy(CheckedPolicy):
-    """A language model behind an OpenAI-compatible server.
+    """A policy for models behind an OpenAI-compatible server.
 
     The requests of a call run concurrently, up to `max_concurrency`. Servers apply a grammar or schema to sampled text,
     not to the beginning of a message, so a prefill is used only for free replies, and only if the server can continue a
@@ -152,7 +152,7 @@ class OpenAIPolicy(CheckedPolicy):
         self._explain = Explainer(self.base_url, adapter or model, key, self.endpoint.key_variable)
         self._client = AsyncOpenAI(api_key=key or "none", base_url=self.base_url, timeout=timeout, max_retries=0)
         self._guided: bool | None = None
-        """Whether the server accepts guided requests; None until the first answer to one."""
+        """Whether the server accepts guided requests; None until a guided request is answered."""
         self._slots = asyncio.Semaphore(max_concurrency)
         self._background = Background("openai-policy")
         self._closing = weakref.finalize(self, _close, self._background, self._client)
@@ -349,7 +349,7 @@ class OpenAIPolicy(CheckedPolicy):
         except RequestRefused as refusal:
             try:
                 answer = await self._persist(unguided)
-            except RequestRefused:  # the guide was not the reason
+            except RequestRefused:  # the server refuses it without the guide, too
                 raise refusal from None
             self._note_refusal(refusal)
             return (*answer, False)
@@ -389,7 +389,7 @@ class OpenAIPolicy(CheckedPolicy):
             data = json.loads(answer.text)
         except ValueError:
             data = None
-        if data is None:  # raised here, so that the parser's error is not its context
+        if data is None:  # raised here, so that the parser's error doesn't become the context
             raise ReplyError("The answer is not JSON; is base_url= right?")
         return chat.read(data, by_kind=self.calls == "kinds")
 

@@ -151,8 +151,7 @@ async def persist(
             problem = explain(error)
             if problem is None:
                 raise
-        # Raised outside the handler, so that the client's exception, which may contain the key, does not become its
-        # context.
+        # Raised outside the handler: the client's exception, which may contain the key, must not become the context.
         if problem.cure:
             raise RequestRefused(problem.text, problem.cure, problem.fields)
         if not problem.again:

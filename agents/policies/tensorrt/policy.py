@@ -41,7 +41,7 @@ LORA_MODULES = ("attn_q", "attn_k", "attn_v", "attn_dense", "mlp_h_to_4h", "mlp_
 
 
 class TensorRTPolicy(CheckedPolicy):
-    """A model in TensorRT-LLM's engine.
+    """A policy that runs a model in TensorRT-LLM's engine.
 
     Args:
         model: a short name known to `agents.model_files`, a folder, or a hub id.

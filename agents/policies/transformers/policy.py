@@ -53,7 +53,7 @@ def _unsliced(hidden: torch.Tensor) -> torch.Tensor:
 
 
 class TransformersPolicy(LoraPolicy):
-    """A language model in this process, or a vision-language model (`sees_images`).
+    """A policy that runs a language or vision-language model of transformers in this process.
 
     A completion keeps only the expanded tokens of images; for training, `prompt` makes the same inputs from the same
     messages again.
@@ -144,7 +144,7 @@ class TransformersPolicy(LoraPolicy):
             sampler = Sampler(self.model, self.eos_token_ids, pad, self._last_only, self._prefixes)
             try:
                 sampler.run(replies, temperature, max_new_tokens)
-            except RuntimeError as error:  # out of memory, among others
+            except RuntimeError as error:  # such as running out of memory
                 self.forget()
                 raise PolicyError(f"torch could not run {self.name}: {first_line(error)}") from error
 

@@ -132,8 +132,8 @@ class Sampler:
         from transformers import DynamicCache
 
         if not _is_plain(DynamicCache(config=self.model.config)):
-            # Caches of sliding windows, states and the like can't be cut and joined, so all rows are processed
-            # together, padded.
+            # Caches with sliding windows or states can't be cut and joined, so all rows are processed in one padded
+            # batch.
             return self._read_padded(rows, [(None, 0)] * len(rows))
         known = [self._known(row) for row in rows]
         logits: list[torch.Tensor] = [torch.empty(0)] * len(rows)
@@ -249,9 +249,9 @@ def _side_by_side(read: Callable[[list[int]], None], groups: list[list[int]], de
 
     try:
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
-            list(pool.map(alone, groups[::-1]))  # the longest first
+            list(pool.map(alone, groups[::-1]))  # longest groups first
     finally:
-        torch.set_num_threads(threads)  # restored for later threads
+        torch.set_num_threads(threads)  # restored for threads created later
 
 
 def _continued(known: NDArray[np.int64], last: Sequence[int], longest: int) -> list[int]:
@@ -298,7 +298,7 @@ def _row_of(cache: Any, place: int, attention: torch.Tensor) -> Layers:
 
 
 def _joined(config: Any, rows: Sequence[Layers]) -> Any:
-    """Return one cache of several left-padded rows; a row may be empty."""
+    """Join rows into one left-padded cache; a row may be empty."""
     from transformers import DynamicCache
 
     if len(rows) == 1:

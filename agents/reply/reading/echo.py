@@ -43,7 +43,7 @@ class Echo:
 
     def __init__(self, text: str, prompt: str) -> None:
         self._text = text
-        self._prompt = _plain(with_json_calls(prompt)[0])  # converted like the reply
+        self._prompt = _plain(with_json_calls(prompt)[0])  # tool calls are converted as in the reply
         self._own: list[str] = []
         self._index: list[int] = []
         self._runs: list[tuple[int, int]] = []
@@ -62,7 +62,7 @@ class Echo:
             return False
         left = start - self._longest(start, lambda length: whole[start - length : end] in self._prompt)
         right = end + self._longest(len(whole) - end, lambda length: whole[start : end + length] in self._prompt)
-        left += whole[left:start].startswith("\n")  # the run begins at a line start
+        left += whole[left:start].startswith("\n")  # the run begins at the start of a line
         line = whole.find("\n", end)
         right_line = right if line < 0 else min(right, line)
         before, after = whole[left:start], whole[end:right_line]

@@ -307,7 +307,7 @@ def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
         if name == "finish" != key and not alone:
             continue  # a field of another action, such as `"done": true`
         if isinstance(value, dict) and (key == "type" or key != name) and _is_action(value):
-            continue  # the action is nested
+            continue  # the action is in a nested object
         order = 2 if name == "message" else int(key != name)
         if best is None or order < best[0]:
             best = order, key, name
@@ -334,7 +334,7 @@ def _is_action(data: dict[str, Any]) -> bool:
     """Whether an object is an action and has no fields other than the action's."""
     try:
         lowered, normal = _read(data)
-    except RecursionError:  # hundreds of nesting levels
+    except RecursionError:  # an object with hundreds of nesting levels
         return False
     if not isinstance(normal, dict):
         return isinstance(normal, str) or any(isinstance(lowered.get(key), dict) for key in _HOLDERS)
