@@ -201,7 +201,8 @@ def check_base(adapter: str | Path, source: str | Path | None = None, *, model: 
 def _is_quantised_from(folder: Path, about: Mapping[str, Any]) -> bool:
     """Whether the model in a folder and an adapter's base are the same model, with one of them quantised by MLX.
 
-    They are compared by their vectors. A LoRA merged into a base leaves the vectors unchanged and is not detected.
+    They are compared by their vectors (norms, biases). A LoRA merged into a base leaves the vectors unchanged and is
+    not detected.
     """
     if not base.quantisation(folder) and "base_model_bits" not in about:
         return False

@@ -20,8 +20,8 @@ def compacted(history: Sequence[str], limit: int | None = None, count: Callable[
     """Return the history as one line.
 
     Up to `MAX_HISTORY` actions are listed as they are. In longer histories, consecutive repetitions are folded
-    (`{"scroll":"down"} x3`), and actions before the last `MAX_HISTORY` are only counted: `earlier: 7 steps (click x5,
-    fill x2)`.
+    (`{"scroll":"down"} x3`), and actions before the last `MAX_HISTORY` are only counted:
+    `earlier: 7 steps (click x5, fill x2)`.
 
     Args:
         history: the actions so far as short texts, oldest first, as `agents.memory.describe` writes them.

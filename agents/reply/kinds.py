@@ -91,7 +91,7 @@ def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
     """Return the kinds as a tuple, with groups (`GROUPS`) expanded.
 
     Raises:
-        ValueError: a kind is unknown, or there is none.
+        ValueError: a kind is unknown, or none is given.
     """
     unknown = [kind for kind in kinds if kind not in KINDS and kind not in GROUPS]
     if unknown or not kinds:

@@ -44,7 +44,7 @@ def action_schema(
             than the element's own.
         kinds: the kinds of actions to offer, as far as the page allows them.
         max_text: character limit of a text.
-        max_actions: with more than 1, the reply is `{"actions":[...]}` with up to so many actions.
+        max_actions: with more than 1, the reply is `{"actions":[...]}` with at most that many actions.
         tabs: all open tabs; other tabs are excluded.
         files: names of the files that may be uploaded.
         labels: whether elements are also named (`agents.reply.kinds.forms`).

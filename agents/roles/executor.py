@@ -55,13 +55,11 @@ class TaskExecutor(DecidingAgent):
         verifier: another verifier, as `file.py:Class`, a class, or an object with a policy of its own; None accepts
             every claim without a verifier.
         verifier_adapter: folder of an adapter that was trained to verify (`train --verifier`), for the agent's model;
-            the
-            base model verifies by default.
+            the base model verifies by default.
 
     Raises:
         ValueError: the agent has no policy, or one that can't change its adapter; the adapter wasn't trained to verify;
-            a
-            tool of the verifier can't be offered (`ToolRegistry.functions`).
+            a tool of the verifier can't be offered (`ToolRegistry.functions`).
     """
 
     actions = tuple("finish" if name == "mark_complete" else name for name in Proposer.tools.names)

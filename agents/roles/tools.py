@@ -1,6 +1,7 @@
 """Tools of roles: pydantic models whose fields the model fills in, and the registry of a role's tools.
 
-The environment's actions are also tools. A `Tool` acts on the task instead of the page. Independent of models.
+The environment's actions are also tools. A `Tool` acts on the task instead of the page. The module is independent of
+models.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def load_text(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any, A
 
     Args:
         folder: a Hugging Face or MLX model folder.
-        dtype: precision of the weights; None keeps the checkpoint's on a Mac's GPU, and otherwise uses float32 if the
+        dtype: precision of the weights; None keeps the checkpoint's on a Mac's GPU, and elsewhere uses float32 if the
             model is small (`WIDENED`). Quantised weights stay packed on a Mac's GPU only.
 
     Returns:
@@ -66,7 +66,7 @@ def load_vision(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any,
 
     Args:
         folder: a Hugging Face or MLX model folder with its processor.
-        dtype: precision of the weights; None keeps the checkpoint's on a Mac's GPU, and otherwise uses float32 if the
+        dtype: precision of the weights; None keeps the checkpoint's on a Mac's GPU, and elsewhere uses float32 if the
             model is small (`WIDENED`). Quantised weights stay packed on a Mac's GPU only.
 
     Returns:

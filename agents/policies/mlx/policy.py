@@ -71,7 +71,7 @@ class MLXPolicy(LocalPolicy):
         model: a short name known to `agents.model_files`, a folder (Hugging Face's or converted for MLX, quantised or
             not), or a hub id. A model with a `vision_config` is loaded by mlx-vlm and sees images.
         adapter: folder of a LoRA adapter in MLX's format, or in PEFT's, which is converted.
-        dtype: precision of the weights; `"auto"` keeps the checkpoint's on a Mac's GPU, and otherwise uses float32,
+        dtype: precision of the weights; `"auto"` keeps the checkpoint's on a Mac's GPU, and elsewhere uses float32,
             which is several times faster there, for models of up to a billion weights.
         seed: seed of the policy's own random stream, used by calls without a seed.
         reuse: megabytes for keys and values of earlier prompts, reused by later prompts with the same prefix. Reuse
@@ -140,8 +140,7 @@ class MLXPolicy(LocalPolicy):
         """Switch to another LoRA adapter; the base model is active for None, and after an adapter is refused.
 
         Raises:
-            agents.adapters.identity.AdapterError: the adapter belongs to another base model, or does not fit this
-            model.
+            agents.adapters.identity.AdapterError: the adapter belongs to another base model, or does not fit.
             FileNotFoundError: the folder does not exist or contains no adapter.
         """
         self.forget()

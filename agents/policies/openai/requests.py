@@ -56,7 +56,7 @@ class RequestRefused(PolicyError):
     Args:
         text: the server's message.
         cure: the remedy.
-        fields: names, and other words, in the server's message on unsupported fields; empty if it names none.
+        fields: words of the server's message on unsupported fields, including their names; empty if it names none.
     """
 
     def __init__(self, text: str, cure: str, fields: frozenset[str] = frozenset()) -> None:

@@ -69,7 +69,7 @@ class TransformersPolicy(LoraPolicy):
         device: `"auto"` (cuda, mps or cpu), or a torch device such as `cuda:1`.
         quantization: `"nf4"` loads 4-bit weights by bitsandbytes.
         seed: seed of the policy's own random stream, used by calls without a seed.
-        reuse: megabytes for keys and values of earlier prompts, so that a prompt's known beginning is not computed
+        reuse: megabytes for keys and values of earlier prompts, so that a prompt's shared prefix is not computed
             again; 0 for no reuse. By default 1024, but 0 for a model in memory, whose owner may change its weights
             unnoticed: call `forget` after a change.
 
