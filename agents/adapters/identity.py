@@ -61,7 +61,7 @@ def rank(config: Mapping[str, Any]) -> int:
 
 
 def check_folder(adapter: str | Path | None) -> None:
-    """Make sure that the folder contains a complete adapter, before its base model is loaded; None for no adapter.
+    """Make sure that the folder contains a complete adapter, before its base model is loaded; None is accepted.
 
     Raises:
         FileNotFoundError: there is no adapter.
@@ -77,7 +77,7 @@ def check_folder(adapter: str | Path | None) -> None:
 
 
 def check_peft(adapter: str | Path | None) -> None:
-    """Make sure that the folder contains a complete adapter in PEFT's format; None for no adapter.
+    """Make sure that the folder contains a complete adapter in PEFT's format; None is accepted.
 
     Raises:
         FileNotFoundError: there is no adapter, or it has no weights.

@@ -31,8 +31,7 @@ class Guard(ABC):
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        """Number of actions replaced (`overridden`), and noted but passed (`noticed`), in this episode; zeros are left
-        out."""
+        """Number of actions replaced (`overridden`), and noted but passed (`noticed`); zeros are left out."""
         self.reset()
 
     def reset(self) -> None:  # noqa: B027  (most have nothing to forget)

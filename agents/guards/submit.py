@@ -25,9 +25,9 @@ class Submit(Guard):
 
     The button is the first after the field with a name like `Submit`, `Search` or `Log in`, in the same frame, or the
     only one there. Risky buttons such as `Send` are pressed only if the goal names them, and no button is pressed if
-    the goal contains a "not" or "before". Clicking any button or link, or pressing Enter, after typing counts as
-    submitting. For a search field, the button must be a search button with no other field in between; without one,
-    Enter is pressed.
+    the goal contains a word such as "not" or "before". Clicking any button or link, or pressing Enter, after typing
+    counts as submitting. For a search field, the button must be a search button with no other field in between; without
+    one, Enter is pressed.
     """
 
     name = "submit"

@@ -25,7 +25,7 @@ Give few criteria, only such as follow from the goal. Leave "start" empty if the
 
 
 class GoalInterpreter:
-    """Drafter of goals' specifications, backed by a model.
+    """Interpreter of goals that drafts their specifications with a model.
 
     Args:
         policy: the model.

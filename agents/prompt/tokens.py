@@ -1,4 +1,4 @@
-"""Cutting of texts to a token limit with a tokenizer that is known only by its counts.
+"""Cutting texts to a token limit, using only a tokenizer's counts.
 
 A count can be expensive (a whole prompt, a request to a server), so few are made: the number of characters predicts
 where to look, and exact counts decide.

@@ -64,7 +64,7 @@ def compact(action: Action | dict[str, Any] | str, *, labels: Labels = False, el
 
 
 def as_written(action: Action, observation: Mapping[str, Any]) -> Action | None:
-    """Return the action as a guided reply can express it; None if it can't, as for a double click.
+    """Return the action in the form that a guided reply can express; None for others, such as a double click.
 
     A key press loses its element if that has the focus, scrolling keeps only the direction, a wait gets the nearest
     length on offer, and filled text loses leading blanks.

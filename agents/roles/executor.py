@@ -219,7 +219,7 @@ class TaskExecutor(DecidingAgent):
         return [self._conclude(task, verdict) for task, verdict in zip(claims, verdicts, strict=True)]
 
     def _conclude(self, task: RoleTask, verdict: Proposal | BaseException) -> BaseException | None:
-        """Carry out a verdict, and return the error if there is none."""
+        """Carry out a verdict, or return the error in its place."""
         if isinstance(verdict, BaseException):
             return verdict
         assert self.verifier is not None

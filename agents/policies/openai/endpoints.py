@@ -62,11 +62,12 @@ ENDPOINTS: dict[str, Endpoint] = {
         "https://api.openai.com/v1", "OPENAI_API_KEY", schema_form="strict", length_field="max_completion_tokens"
     ),
     # `nvext.guided_json`: https://docs.nvidia.com/nim/large-language-models/latest/structured-generation.html
-    # NIM for vision-language models requires `response_format`: endpoint=replace(ENDPOINTS["nim"], schema_form=...)
+    # NIM for vision-language models takes `response_format` instead: endpoint=replace(ENDPOINTS["nim"],
+    # schema_form=...)
     "nim": Endpoint("https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", schema_form="nvext"),
     # Request fields of vLLM: vllm/entrypoints/openai/chat_completion/protocol.py
-    # The tokenizer's endpoint `/tokenize`: vllm/entrypoints/serve/tokenize
-    # Grammars are in llguidance's Lark, which xgrammar can't read, so the server must be started with
+    # The endpoint `/tokenize`: vllm/entrypoints/serve/tokenize
+    # Grammars are in llguidance's Lark, which differs from xgrammar's, so the server must be started with
     # --structured-outputs-config '{"backend": "guidance"}'.
     "vllm": Endpoint(
         "http://localhost:8000/v1", "VLLM_API_KEY", "grammar", "structured_outputs", "structured_outputs",

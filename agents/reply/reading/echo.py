@@ -34,7 +34,7 @@ _WORD = re.compile(r"[^\W_]")
 
 
 class Echo:
-    """Finder of copied runs in one reply.
+    """Detector of copied runs in a reply.
 
     Args:
         text: the reply.

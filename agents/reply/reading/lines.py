@@ -1,4 +1,4 @@
-"""Readers of actions that are not JSON: tagged functions, calls, lines beginning with an action, plain statements."""
+"""Parsers of actions that are not JSON: tagged functions, calls, lines beginning with an action, plain statements."""
 
 from __future__ import annotations
 

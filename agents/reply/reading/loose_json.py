@@ -1,4 +1,4 @@
-"""Finder of JSON objects in a text, sloppy objects included, in time linear in the text's length.
+"""Extraction of JSON objects from a text, sloppy objects included, in time linear in the text's length.
 
 It repairs single, smart and full-width quotes, unquoted names, comments, trailing, doubled and missing commas, Python's
 constants, quote marks inside a string that no delimiter follows, and a missing end. Cut-off values are never completed:
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 WORK = 25_000
-"""Number of characters read in vain after which the search for objects ends."""
+"""Number of characters scanned without a match after which the search for objects ends."""
 
 _EACH = 8
 """Cost of trying a brace, in characters."""
@@ -148,7 +148,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _strict(text: str, start: int) -> tuple[Found | None, int]:
-    """Return the strict object at `start`, or None and the number of characters read in vain."""
+    """Return the strict object at `start`, or None and the number of characters scanned."""
     if text[start : start + 1] != "{":
         return None, 1
     try:
