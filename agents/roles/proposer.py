@@ -119,7 +119,7 @@ class Proposer(BaseRole):
 
 
 def note_step(task: RoleTask, actions: Sequence[Act], rejected: str = "") -> None:
-    """Add a step of another agent, or of a person, to a task's history, which the verifier sees.
+    """Add a step that was decided elsewhere to a task's history, which the verifier sees.
 
     Args:
         task: a task that has already observed the step's page.

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 CPU_PREFILL = 256
 GPU_PREFILL = 16_384
-"""Maximum number of tokens, padding included, in one forward pass: more only add padding on a CPU, and fewer leave an
-accelerator idle."""
+"""Maximum number of tokens, padding included, of rows joined in one forward pass: more only add padding on a CPU, and
+fewer leave an accelerator idle."""
 
 MAX_DRAFT = 4
 """Maximum number of tokens of a reply that are guessed ahead."""
