@@ -1,4 +1,4 @@
-"""LoRA adapters on disk: their base model, the prompt that they were trained under, their formats (PEFT's, MLX's).
+"""LoRA adapters on disk: base model, training prompt, and the formats of PEFT and MLX.
 
-Nothing here loads a model library when it is imported.
+No model library is loaded when these modules are imported.
 """

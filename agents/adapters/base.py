@@ -1,8 +1,8 @@
-"""Base models as an adapter knows them: a folder's tensors, and a SHA-256 that tells one base from any other.
+"""Base models of adapters: the tensors of a model folder, and a SHA-256 hash that identifies the weights.
 
-The hash is over names, shapes, dtypes and values. It does not depend on where the folder is, on how the weights are
-split into files, or on adapters. That of a folder and that of the same model in memory are equal where transformers
-keeps names and dtype as they stand in the files.
+The hash is over names, shapes, dtypes and values. It does not depend on the folder's location, on how the weights are
+split into files, or on adapters. A folder and the same model in memory have equal hashes if transformers keeps the
+files' names and dtype.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _EMBEDDING = "embed_tokens.weight"
 
 
 def local_folder(source: str | Path) -> Path | None:
-    """Return the folder on this machine of a short name, a folder or a hub id; None for an id that is not cached.
+    """Return the local folder of a model given by short name, folder or hub id; None for an id that is not cached.
 
     Raises:
-        agents.model_files.ModelError: a folder that doesn't exist, or a short name that could not be pulled.
+        agents.model_files.ModelError: the folder doesn't exist, or the short name could not be pulled.
     """
     found = model_files.resolve(source)
     if isinstance(found, Path):
@@ -49,7 +49,7 @@ def local_folder(source: str | Path) -> Path | None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the safetensors files of a model folder; empty if its weights are kept in another format."""
+    """Return the safetensors files of a model folder; empty if the weights are in another format."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         return [folder / name for name in sorted(set(json.loads(index.read_text("utf8"))["weight_map"].values()))]
@@ -57,16 +57,16 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a model folder's tensors by name; empty if they are not in safetensors files.
+    """Return the shapes of a model folder's tensors by name; empty without safetensors files.
 
-    Of a matrix that MLX has quantised it is the shape that it had before.
+    Matrices quantised by MLX are listed with their original shape.
     """
     found = {name: entry.shape for file in weight_files(folder) for name, entry in tensors.header(file).items()}
     return {**found, **_unquantised(folder, found)}
 
 
 def quantisation(folder: Path) -> dict[str, Any]:
-    """Return how MLX has quantised a model folder's weights, `bits` and `group_size`; empty if it has not."""
+    """Return MLX's quantisation settings of a model folder (`bits`, `group_size`); empty if it is not quantised."""
     with contextlib.suppress(OSError, ValueError):
         found = json.loads((folder / "config.json").read_text("utf8")).get("quantization")
         return found if isinstance(found, dict) and "group_size" in found else {}
@@ -86,9 +86,9 @@ def _unquantised(folder: Path, found: Mapping[str, tuple[int, ...]]) -> dict[str
 
 
 def vectors_hash(folder: Path) -> str | None:
-    """Return the SHA-256 of a model folder's vectors (norms, biases), which quantisation leaves as they are.
+    """Return the SHA-256 of a model folder's vectors (norms, biases), which quantisation leaves unchanged.
 
-    Neither names nor precision count: values are rounded to bfloat16. None if there are none in safetensors files.
+    The hash ignores names and precision: values are rounded to bfloat16. None without vectors in safetensors files.
     """
     found = []
     for file in weight_files(folder):
@@ -101,7 +101,7 @@ def vectors_hash(folder: Path) -> str | None:
 
 
 def _bfloat16(dtype: str, data: bytes) -> bytes:
-    """Values as bfloat16, rounded to nearest, ties to even."""
+    """Return values as bfloat16, rounded to nearest, ties to even."""
     if dtype == "BF16":
         return data
     bits = np.frombuffer(data, dtype=_FLOATS[dtype]).astype("<f4").view("<u4").astype(np.uint64)
@@ -109,22 +109,22 @@ def _bfloat16(dtype: str, data: bytes) -> bytes:
 
 
 def folder_dtype(folder: Path) -> str:
-    """Return torch's name of the dtype that most of a model folder's tensors have; empty without safetensors files."""
+    """Return torch's name of the most frequent dtype in a model folder; empty without safetensors files."""
     counts = Counter(entry.dtype for file in weight_files(folder) for entry in tensors.header(file).values())
     return _TORCH.get(counts.most_common(1)[0][0], "") if counts else ""
 
 
 def folder_hash(folder: Path) -> str | None:
-    """Return the SHA-256 of a model folder's weights; None if they are not in safetensors files.
+    """Return the SHA-256 of a model folder's weights; None without safetensors files.
 
-    It is computed once (about 0.5 GB/s) and kept in the cache folder for as long as the files stay as they are.
+    The hash is computed once (about 0.5 GB/s) and cached for as long as the files are unchanged.
     """
     files = weight_files(folder)
     if not files:
         return None
     key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:32]
     memo = model_files.home() / "hashes" / f"{key}.json"
-    # The change time is the one that copying can't carry over from other weights of the same size.
+    # The change time (ctime) also reveals other weights of the same size that were copied with their modification time.
     facts = {file.name: [s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for file in files for s in [file.stat()]}
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(memo.read_text("utf8"))
@@ -142,14 +142,14 @@ def _hash(files: list[Path]) -> str:
     with contextlib.ExitStack() as stack:
         where = {}
         for file in files:
-            entries = tensors.header(file)  # before it is mapped, which an empty file can't be
+            entries = tensors.header(file)  # before mapping the file, since an empty file can't be mapped
             stream = stack.enter_context(open(file, "rb"))
             data = stack.enter_context(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
             for name, entry in entries.items():
                 where[name] = (data, entry)
         embedding = next((name for name in sorted(where) if name.endswith(_EMBEDDING)), None)
         if embedding and not any(name.endswith(_HEAD) for name in where):
-            where[_HEAD] = where[embedding]  # tied weights stand in the file once, in memory twice
+            where[_HEAD] = where[embedding]  # tied weights: once in the file, twice in memory
         for name, (data, entry) in sorted(where.items()):
             digest.update(f"{name} {entry.shape} torch.{_TORCH.get(entry.dtype, entry.dtype)}\n".encode())
             with memoryview(data) as view, view[entry.start : entry.end] as part:
@@ -158,12 +158,12 @@ def _hash(files: list[Path]) -> str:
 
 
 def memory_hash(model: Any, dtype: str = "") -> str:
-    """Return the SHA-256 of a torch model's base weights, adapters left out.
+    """Return the SHA-256 of a torch model's base weights, without adapters.
 
     Args:
         model: the model, wrapped by PEFT or not.
-        dtype: torch's name of one that floating-point weights are cast to first, so that a copy of a bfloat16 base
-            in float32 is still known; empty takes them as they are.
+        dtype: torch's name of a dtype to which floating-point weights are cast first, so that a float32 copy of a
+            bfloat16 base is recognised; empty for no cast.
     """
     import torch
 
@@ -177,7 +177,7 @@ def memory_hash(model: Any, dtype: str = "") -> str:
 
 
 def memory_shapes(model: Any) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a torch model's base weights by name, adapters left out."""
+    """Return the shapes of a torch model's base weights by name, without adapters."""
     return {name: tuple(tensor.shape) for name, tensor in _base_tensors(model)}
 
 

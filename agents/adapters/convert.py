@@ -1,8 +1,9 @@
-"""PEFT's adapters to MLX's and back, by files: every key is used, no value is changed, or the adapter is refused.
+"""Conversion of adapters between PEFT's and MLX's formats, file to file.
 
-MLX keeps both matrices transposed and one rank and one scale for all modules; its modules are listed by their whole
-names, so that exactly those of the PEFT adapter are changed, whatever layers they are in. (`num_layers`, which mlx-lm
-wants, concerns only names relative to a layer.) PEFT's configuration is kept inside MLX's, and put back on return.
+Every key is converted without changing a value, or the adapter is refused. MLX transposes both matrices and has a
+single rank and scale for all modules. Its modules are listed by full name, so that exactly those of the PEFT adapter
+change, whatever their layers. (`num_layers`, which mlx-lm requires, concerns only names relative to a layer.) PEFT's
+configuration is kept inside MLX's, and restored by the conversion back.
 """
 
 from __future__ import annotations
@@ -41,26 +42,26 @@ _HARMLESS = frozenset({
     "loftq_config", "lora_alpha", "lora_dropout", "lora_ga_config", "megatron_core", "peft_type", "peft_version",
     "qalora_group_size", "r", "rank_pattern", "revision", "target_modules", "task_type", "use_rslora",
 })  # fmt: skip
-"""PEFT's settings that are read here, or have no say in what a loaded adapter computes."""
+"""PEFT's settings that the conversion handles, or that don't affect the output of a loaded adapter."""
 _PLAIN_LORA = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "bias": "none", "inference_mode": True}
 _BASE_KEPT = (True, False, "gaussian", "eva", "orthogonal")
-"""Ways of starting an adapter that leave the base model's weights as they are."""
+"""Initialisations of an adapter that leave the base model's weights unchanged."""
 
 
 def peft_to_mlx(folder: str | Path, out: str | Path, *, base: str | Path) -> Path:
-    """Convert a PEFT LoRA adapter to MLX's format, for mlx-lm or mlx-vlm by the kind of the base model.
+    """Convert a PEFT LoRA adapter to MLX's format, for mlx-lm or mlx-vlm depending on the base model.
 
     Args:
-        folder: the adapter.
+        folder: folder of the adapter.
         out: a folder that does not exist yet, or is empty.
-        base: the adapter's base model: short name, folder, or the hub id of a cached one.
+        base: the adapter's base model: short name, folder, or the hub id of a cached model.
 
     Returns:
         `out`.
 
     Raises:
         WrongBase: the adapter belongs to another base model.
-        AdapterError: the adapter has something that MLX's LoRA can't express, or `out` is not empty.
+        AdapterError: MLX's LoRA can't express the adapter, or `out` is not empty.
         FileNotFoundError: there is no adapter.
     """
     folder, out = Path(folder).expanduser(), _empty(out)
@@ -91,7 +92,7 @@ def peft_to_mlx(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
 def mlx_to_peft(folder: str | Path, out: str | Path, *, base: str | Path) -> Path:
     """Convert an MLX LoRA adapter (of mlx-lm or mlx-vlm) to PEFT's format.
 
-    An adapter that carries no identity gets that of `base`. Arguments, result and errors are those of `peft_to_mlx`.
+    An adapter without an identity gets that of `base`. Arguments, result and errors are those of `peft_to_mlx`.
     """
     folder, out = Path(folder).expanduser(), _empty(out)
     config = _config(folder, base, "peft_type", "PEFT")
@@ -124,7 +125,7 @@ def mlx_to_peft(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
         **_PLAIN_LORA,
     }
     found_rank, found_scale = _rank_and_scale(folder, peft, ranks)
-    if found_rank != rank or not math.isclose(found_scale, scale):  # scale * rank / rank may be off by a last bit
+    if found_rank != rank or not math.isclose(found_scale, scale):  # `scale * rank / rank` may differ in the last bit
         raise AdapterError(f"The adapter at {folder} differs in rank or scale from the PEFT settings kept in {CONFIG}.")
     about = read_about(folder) or identity(str(base), base)
     _write(out, PEFT_WEIGHTS, converted, peft, {"format": "pt"}, about)
@@ -139,7 +140,7 @@ def _empty(out: str | Path) -> Path:
 
 
 def _config(folder: Path, base: str | Path, other: str, name: str) -> dict[str, Any]:
-    """Return an adapter's configuration, if it belongs to the base and is not in the other format already."""
+    """Return an adapter's configuration, refusing an adapter of another base or already in the target format."""
     config = read_config(folder)
     if other in config:
         raise AdapterError(f"The adapter at {folder} is in {name}'s format already.")
@@ -158,7 +159,7 @@ def _base(base: str | Path) -> tuple[Path, dict[str, Any]]:
 def _ranks(
     folder: Path, pairs: Mapping[str, dict[str, Tensor]], base: str | Path, known: Mapping[str, tuple[int, ...]]
 ) -> dict[str, int]:
-    """Return the rank of each module's matrices, which fit the base model."""
+    """Return the rank of each module's matrices, after checking that they fit the base model."""
     modules = {module: (pair["b"].shape[0], pair["a"].shape[1]) for module, pair in pairs.items()}
     check_modules(modules, known, f"The adapter at {folder} does not fit {base}", every=True)
     return {module: pair["a"].shape[0] for module, pair in pairs.items()}
@@ -171,7 +172,7 @@ def _write(
     tensors.write(out / weights, found, metadata)
     if about:
         write_about(out, about)
-    write_atomically(out / CONFIG, json.dumps(config, indent=2, sort_keys=True))  # last: without it, it is no adapter
+    write_atomically(out / CONFIG, json.dumps(config, indent=2, sort_keys=True))  # written last to mark completion
 
 
 def _refuse_unsupported(folder: Path, config: Mapping[str, Any]) -> None:
@@ -181,14 +182,14 @@ def _refuse_unsupported(folder: Path, config: Mapping[str, Any]) -> None:
     if config.get("bias", "none") != "none":
         unknown["bias"] = config["bias"]
     if config.get("init_lora_weights", True) not in _BASE_KEPT:
-        unknown["init_lora_weights"] = config["init_lora_weights"]  # changes the base's weights as well
+        unknown["init_lora_weights"] = config["init_lora_weights"]  # also changes the base model's weights
     if unknown:
         what = ", ".join(f"{key}={value!r}" for key, value in sorted(unknown.items()))
         raise AdapterError(f"The adapter at {folder} can't be converted: MLX's LoRA has nothing for {what}.")
 
 
 def _pairs(file: Path, pattern: re.Pattern[str]) -> dict[str, dict[str, Tensor]]:
-    """Return the matrices `a` and `b` of each module, in the order of the file. Every key is used."""
+    """Return the matrices `a` and `b` of each module, in file order; other keys are refused."""
     if not file.is_file():
         raise FileNotFoundError(f"There are no adapter weights at {file}.")
     pairs: dict[str, dict[str, Tensor]] = {}
@@ -206,7 +207,7 @@ def _pairs(file: Path, pattern: re.Pattern[str]) -> dict[str, dict[str, Tensor]]
 
 
 def _rank_and_scale(folder: Path, config: Mapping[str, Any], ranks: Mapping[str, int]) -> tuple[int, float]:
-    """Return the one rank and the one scale of an adapter, `ranks` being those of the matrices."""
+    """Return the rank and scale that all modules of an adapter share."""
     found = set()
     for module, rank in ranks.items():
         said = _by_pattern(module, config.get("rank_pattern") or {}, config["r"])
@@ -223,12 +224,12 @@ def _rank_and_scale(folder: Path, config: Mapping[str, Any], ranks: Mapping[str,
 
 
 def _by_pattern(module: str, patterns: Mapping[str, Any], default: Any) -> Any:
-    """Return a module's value as PEFT finds it: by the first pattern that matches the end of its name."""
+    """Return a module's value by PEFT's rule: that of the first pattern that matches the end of its name."""
     return next((patterns[key] for key in patterns if re.match(rf"(.*\.)?({key})$", module)), default)
 
 
 def _targets(modules: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Return PEFT's `target_modules`: the ends of the names, or whole names where ends would add other modules."""
+    """Return PEFT's `target_modules`: the last parts of the names, or full names if those would match other modules."""
     names = sorted(modules)
     ends = {name.rsplit(".", 1)[-1] for name in names}
     same_end = [name for name in known if name.endswith(".weight") and name.split(".")[-2] in ends]

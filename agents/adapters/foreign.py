@@ -1,7 +1,7 @@
-"""Checks a LoRA adapter that somebody else made before a program loads it: its configuration and its weights.
+"""Check of a LoRA adapter from an untrusted source before loading: configuration and weights.
 
-PEFT's configuration can ask for other methods, for more memory than the weights have, and for whole modules beside
-them. Here it may say what `selfsurf train` writes, and nothing else.
+PEFT's configuration can request other methods, more memory than the weights have, and whole additional modules. Only
+settings that `selfsurf train` writes are accepted.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _MAY_BE: Mapping[str, Callable[[Any], bool]] = {
     "megatron_core": _is_text,
     "qalora_group_size": lambda value: type(value) is int,
 }
-"""What these may be; all others have to be off: null, false, empty."""
+"""Validators of PEFT's settings by name; settings not listed must be off: null, false or empty."""
 
 
 def check_foreign(folder: Path) -> None:
-    """Make sure that a folder holds a plain LoRA adapter in PEFT's format.
+    """Make sure that a folder contains a plain LoRA adapter in PEFT's format.
 
     Raises:
-        AdapterError: it doesn't; the message says what is wrong.
-        agents.adapters.tensors.DamagedFile: its weights are damaged.
-        FileNotFoundError: there is none.
+        AdapterError: the folder contains something else; the message names the problem.
+        agents.adapters.tensors.DamagedFile: the weights are damaged.
+        FileNotFoundError: there is no adapter.
     """
     check_peft(folder)
     if not (folder / PEFT_WEIGHTS).is_file():
@@ -79,6 +79,6 @@ def _check_weights(path: Path, rank: int) -> None:
 
 
 def _is_finite(one: tensors.Tensor) -> bool:
-    if one.dtype == "BF16":  # the upper half of a float32
+    if one.dtype == "BF16":  # bfloat16 is the upper half of a float32
         return not bool(((np.frombuffer(one.data, np.uint16) & 0x7F80) == 0x7F80).any())
     return bool(np.isfinite(np.frombuffer(one.data, np.float16 if one.dtype == "F16" else np.float32)).all())

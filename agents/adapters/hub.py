@@ -1,4 +1,4 @@
-"""An adapter's folder on the Hugging Face hub."""
+"""Upload of an adapter's folder to the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from selfsurf.agents.adapters.identity import AdapterError, check_folder
 
 
 class HubError(AdapterError):
-    """The hub can't be reached, or refuses. The message says what to do."""
+    """The hub can't be reached, or refuses the request. The message includes the remedy."""
 
 
 @contextlib.contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Within this context errors of the hub's client are told in a line."""
+    """Context in which errors of the hub's client are raised as one-line `HubError`s."""
     from huggingface_hub import errors
 
     try:
@@ -26,13 +26,13 @@ def _told(what: str) -> Iterator[None]:
 
 
 def check_push(repo: str) -> None:
-    """Make sure that an adapter could be pushed by this user, before it is trained; nothing is made there yet.
+    """Check that the user can push an adapter, before it is trained; no repository is created.
 
     Args:
-        repo: as with `push`.
+        repo: the repository, as for `push`.
 
     Raises:
-        HubError: it is no name of a repository, nobody is logged in, or the hub can't be reached.
+        HubError: the repository's name is invalid, nobody is logged in, or the hub can't be reached.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
@@ -47,12 +47,12 @@ def push(folder: str | Path, repo: str) -> str:
     """Upload an adapter's folder to a repository on the hub, with the user's token, and return its address.
 
     Args:
-        folder: PEFT's format, as `sdft.train` leaves it.
-        repo: `owner/name`, or `name` for the user's own. One that is not there yet is made, for its owner's eyes only.
+        folder: folder in PEFT's format, as written by `sdft.train`.
+        repo: `owner/name`, or `name` for the user's own. A new repository is private.
 
     Raises:
         FileNotFoundError: there is no adapter in the folder.
-        HubError: the hub can't be reached, or refuses.
+        HubError: the hub can't be reached, or refuses the request.
     """
     from huggingface_hub import HfApi
 

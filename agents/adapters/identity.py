@@ -1,7 +1,7 @@
-"""Which base model an adapter belongs to: written when it is made, checked whenever it is loaded.
+"""Identity of an adapter's base model: written with the adapter, checked whenever the adapter is loaded.
 
-An adapter on another base gives nonsense without any error, so it is refused. What decides is the hash of the base's
-weights; names may differ, since the same base can lie in another folder.
+On another base an adapter produces nonsense without any error, so it is refused. The hash of the base's weights
+decides; names may differ, since the same base can be in another folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from selfsurf.agents.adapters import base, tensors
 from selfsurf.browser_env.record.episode import write_atomically
 
 ABOUT = "selfsurf.json"
-"""The file beside an adapter that says what it was made from."""
+"""Name of the file beside an adapter that records its base model and training."""
 CONFIG = "adapter_config.json"
 PEFT_WEIGHTS = "adapter_model.safetensors"
 
@@ -28,7 +28,7 @@ _TAIL = re.compile(r"\.(?:layers|blocks|h)\.\d+\..+$")
 
 
 class AdapterError(model_files.ModelError):
-    """An adapter could not be read, converted or used. The message says what to do."""
+    """An adapter could not be read, converted or used. The message includes the remedy."""
 
 
 class WrongBase(AdapterError):
@@ -36,7 +36,7 @@ class WrongBase(AdapterError):
 
 
 def read_about(folder: str | Path) -> dict[str, Any]:
-    """Return what was saved beside an adapter; empty for an adapter from elsewhere."""
+    """Return the data saved beside an adapter; empty for adapters made by other software."""
     path = Path(folder) / ABOUT
     return read_json(path) if path.exists() else {}
 
@@ -45,8 +45,8 @@ def read_config(adapter: Path) -> dict[str, Any]:
     """Return an adapter's configuration, PEFT's or MLX's.
 
     Raises:
-        FileNotFoundError: there is no adapter in that folder.
-        AdapterError: it is damaged.
+        FileNotFoundError: there is no adapter in the folder.
+        AdapterError: the configuration is damaged.
     """
     if not (adapter / CONFIG).is_file():
         below = adapter / "adapter"
@@ -56,17 +56,17 @@ def read_config(adapter: Path) -> dict[str, Any]:
 
 
 def rank(config: Mapping[str, Any]) -> int:
-    """Return the highest rank of a PEFT adapter's matrices, by its configuration."""
+    """Return the highest rank of a PEFT adapter's matrices, according to its configuration."""
     return max([int(config.get("r", 8)), *map(int, (config.get("rank_pattern") or {}).values())])
 
 
 def check_folder(adapter: str | Path | None) -> None:
-    """Make sure that there is a whole adapter in that folder, before its base model is loaded; None is no adapter.
+    """Make sure that the folder contains a complete adapter, before its base model is loaded; None is accepted.
 
     Raises:
-        FileNotFoundError: there is none.
-        AdapterError: its configuration is damaged.
-        agents.adapters.tensors.DamagedFile: its weights are.
+        FileNotFoundError: there is no adapter.
+        AdapterError: the configuration is damaged.
+        agents.adapters.tensors.DamagedFile: the weights are damaged.
     """
     if adapter is None:
         return
@@ -77,12 +77,12 @@ def check_folder(adapter: str | Path | None) -> None:
 
 
 def check_peft(adapter: str | Path | None) -> None:
-    """Make sure that there is a whole adapter in PEFT's format in that folder; None is no adapter.
+    """Make sure that the folder contains a complete adapter in PEFT's format; None is accepted.
 
     Raises:
-        FileNotFoundError: there is none, or no weights.
-        AdapterError: it is in another format, or damaged.
-        agents.adapters.tensors.DamagedFile: its weights are.
+        FileNotFoundError: there is no adapter, or it has no weights.
+        AdapterError: the adapter is in another format, or damaged.
+        agents.adapters.tensors.DamagedFile: the weights are damaged.
     """
     check_folder(adapter)
     if adapter is None:
@@ -105,7 +105,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file.
 
     Raises:
-        AdapterError: it holds none.
+        AdapterError: the file contains no JSON object.
     """
     try:
         data = json.loads(path.read_text(encoding="utf8"))
@@ -122,12 +122,13 @@ def write_about(folder: Path, about: Mapping[str, Any]) -> None:
 
 
 def identity(name: str, source: str | Path | None = None, model: Any = None) -> dict[str, str]:
-    """Return what an adapter must say about its base, for `write_about`.
+    """Return the identity of an adapter's base model, for `write_about`.
 
     Args:
-        name: how the base is called: a short name, a hub id or a folder.
-        source: where it was loaded from, as given to `agents.model_files.resolve`; None for a model in memory only.
-        model: the torch model, needed where `source` is None or has no safetensors files.
+        name: the base's name: a short name, a hub id or a folder.
+        source: where the base was loaded from, as given to `agents.model_files.resolve`; None for a model that is only
+            in memory.
+        model: the torch model, required if `source` is None or has no safetensors files.
 
     Raises:
         ValueError: there is neither a folder with safetensors files nor a model.
@@ -152,19 +153,19 @@ def identity(name: str, source: str | Path | None = None, model: Any = None) -> 
 def check_base(adapter: str | Path, source: str | Path | None = None, *, model: Any = None, name: str = "") -> None:
     """Make sure that an adapter belongs to a base model.
 
-    An adapter that says nothing about its base (one from elsewhere) is accepted if its shapes fit, with a warning in
-    the log that names the base that its configuration names.
+    An adapter without an identity (of other software) is accepted if its shapes fit, with a warning in the log about
+    the base in its configuration.
 
     Args:
-        adapter: its folder, in PEFT's or MLX's format.
-        source: the base's folder, short name or hub id; of a base that is quantised when it is loaded, or was
-            converted, the source of its original weights.
-        model: the torch model, where there is one; needed where `source` is None.
-        name: how the base is called in messages; `source` if not given.
+        adapter: folder of the adapter, in PEFT's or MLX's format.
+        source: the base's folder, short name or hub id; for a converted base, or a base that is quantised on loading,
+            the source of its original weights.
+        model: the torch model if there is one; required if `source` is None.
+        name: name of the base in messages; `source` by default.
 
     Raises:
-        WrongBase: it belongs to another base, its shapes do not fit, or nothing is known of the base's weights.
-        FileNotFoundError: there is no adapter in that folder.
+        WrongBase: the adapter belongs to another base, its shapes do not fit, or the base's weights can't be hashed.
+        FileNotFoundError: there is no adapter in the folder.
     """
     adapter = Path(adapter).expanduser()
     read_config(adapter)
@@ -198,14 +199,15 @@ def check_base(adapter: str | Path, source: str | Path | None = None, *, model: 
 
 
 def _is_quantised_from(folder: Path, about: Mapping[str, Any]) -> bool:
-    """Is one of two bases the other one, quantised by MLX: that in a folder, and that which an adapter was made on?
+    """Whether the model in a folder and an adapter's base are the same model, with one of them quantised by MLX.
 
-    What tells is their vectors. A LoRA that was merged into a base doesn't change them, and isn't told from it.
+    They are compared by their vectors (norms, biases). A LoRA merged into a base leaves the vectors unchanged and is
+    not detected.
     """
     if not base.quantisation(folder) and "base_model_bits" not in about:
         return False
     vectors = about.get("base_model_vectors_sha256")
-    if vectors is None:  # of an adapter from before vectors were noted: its own base may be here
+    if vectors is None:  # an older adapter without this hash: hash its own base if it is on this machine
         try:
             own = base.local_folder(str(about.get("base_model", "?")))
         except model_files.ModelError:
@@ -220,12 +222,12 @@ def _is_quantised_from(folder: Path, about: Mapping[str, Any]) -> bool:
 
 
 def check_base_on_disk(adapter: str | Path | None, model: str | Path) -> None:
-    """Refuse an adapter of another base, as far as the files on this machine tell; nothing is fetched or loaded.
+    """Refuse an adapter of another base, judging by local files; nothing is downloaded or loaded.
 
-    In another precision the same base has other files: there only the loaded model tells.
+    A base in another precision has other files and is accepted here: only the loaded model can be compared.
 
     Raises:
-        WrongBase: it is of another base.
+        WrongBase: the adapter belongs to another base.
     """
     if adapter is None or (str(model) in model_files.KNOWN and not model_files.pulled(str(model))):
         return
@@ -239,34 +241,34 @@ def check_base_on_disk(adapter: str | Path | None, model: str | Path) -> None:
 def check_modules(
     modules: Mapping[str, tuple[int, int]], known: Mapping[str, tuple[int, ...]], whose: str, *, every: bool
 ) -> None:
-    """Make sure that the linear layers which an adapter changes stand in a base model, with the same shapes.
+    """Make sure that a base model has the linear layers that an adapter changes, with the same shapes.
 
     Args:
         modules: (outputs, inputs) by transformers' name of the layer.
-        known: the shapes of the base's tensors by name, in files or in memory.
-        whose: the beginning of the message.
-        every: refuse if one of the layers is not found, not only if none is.
+        known: shapes of the base's tensors by name, in files or in memory.
+        whose: beginning of the error message.
+        every: refuse if any layer is missing, instead of only if all are.
 
     Raises:
-        WrongBase: they don't.
+        WrongBase: a layer is missing or has another shape.
     """
     missing = []
     for module, shape in modules.items():
-        # Names in memory and in files may differ before the layer's number.
+        # Names in memory and in files can differ before the layer's number.
         tail = _TAIL.search(f".{module}")
         exact = f"{module}.weight"
         ending = f"{tail[0]}.weight" if tail else f".{exact}"
         found = [known[exact]] if exact in known else [known[key] for key in known if f".{key}".endswith(ending)]
         if not found:
             missing.append(module)
-        elif shape not in found and (every or shape[::-1] not in found):  # GPT-2 keeps its matrices transposed
+        elif shape not in found and (every or shape[::-1] not in found):  # GPT-2's matrices are transposed
             raise WrongBase(f"{whose}: {module} is {found[0]} there, the adapter's is {shape} (outputs, inputs).")
     if missing and (every or len(missing) == len(modules)):
         raise WrongBase(f"{whose}: it has no {missing[0]}, nor {len(missing) - 1} others of {len(modules)} layers.")
 
 
 def _check_unnamed(adapter: Path, folder: Path | None, model: Any, name: str) -> None:
-    """Check an adapter without identity: its shapes must fit, and what it says of its base goes into the log."""
+    """Check that an adapter without identity fits by its shapes, and log a warning that names its base."""
     config = read_config(adapter)
     named = str(config.get("base_model_name_or_path") or config.get("model") or "an unnamed base")
     known = base.memory_shapes(model) if model is not None else base.shapes(folder) if folder else {}
@@ -291,7 +293,7 @@ def _linear_shapes(file: Path) -> dict[str, tuple[int, int]]:
 
 
 def _same_name(one: str, other: str) -> bool:
-    """Whether two names may mean one model: the last part of a path or hub id counts, a short name is its hub id."""
+    """Whether two names may refer to the same model, judging by the last part of the path or hub id."""
 
     def plain(name: str) -> str:
         path = Path(name).expanduser()

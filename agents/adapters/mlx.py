@@ -1,4 +1,4 @@
-"""Putting an adapter on a model in MLX, with the proof that all of it is there."""
+"""Loading of an adapter onto a model in MLX, with a check that all of its weights are used."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ MLX_WEIGHTS = "adapters.safetensors"
 
 
 def load_mlx_adapter(model: Any, folder: str | Path, *, vision: bool) -> int:
-    """Put an MLX LoRA adapter on a model, in place, and make sure that every one of its keys is used.
+    """Load an MLX LoRA adapter onto a model, in place, and make sure that every key of the adapter is used.
 
-    mlx-vlm itself ignores names that it does not know, and then answers as the base model would.
+    mlx-vlm itself ignores unknown names and then answers like the base model.
 
     Args:
-        model: of mlx-lm, or of mlx-vlm; without adapter.
-        folder: the adapter, in MLX's format.
-        vision: whether the model is of mlx-vlm.
+        model: a model of mlx-lm or mlx-vlm, without adapter.
+        folder: folder of the adapter, in MLX's format.
+        vision: whether the model is mlx-vlm's.
 
     Returns:
-        How many modules it changes.
+        Number of modules that the adapter changes.
 
     Raises:
         FileNotFoundError: there is no adapter.
-        AdapterError: some of it does not fit the model. The model is then of no further use.
+        AdapterError: part of the adapter does not fit the model. The model can't be used any more.
     """
     folder = Path(folder).expanduser()
     for file in (CONFIG, MLX_WEIGHTS):

@@ -1,4 +1,4 @@
-"""What mlx-vlm calls the modules of a vision-language model. mlx-lm keeps transformers' names."""
+"""Module names of vision-language models in mlx-vlm. mlx-lm keeps the names of transformers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ VISION: dict[str, dict[str, str]] = {
     "gemma3": _GEMMA3,
     "mllama": _MLLAMA,
 }
-"""By `model_type`: how names begin in transformers, and how in mlx-vlm."""
+"""Prefixes of module names in transformers, mapped to mlx-vlm's, by `model_type`."""
 
 
 def to_mlx(module: str, config: Mapping[str, Any]) -> str:
     """Return MLX's name of a module of transformers.
 
     Args:
-        module: its name in transformers.
+        module: the module's name in transformers.
         config: the base model's configuration.
 
     Raises:
-        AdapterError: it is not known how the module is called there.
+        AdapterError: MLX's name of the module is unknown.
     """
     return _rename(module, _prefixes(config))
 

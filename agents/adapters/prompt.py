@@ -1,7 +1,7 @@
-"""The prompt that an adapter was trained under, saved beside it and used again wherever it is loaded.
+"""Prompt options of an adapter's training, saved beside the adapter and used again wherever it is loaded.
 
-An adapter answers best what it was trained on: the same kinds of actions, as much of the page, the same beginning of a
-reply. Knows nothing of how adapters are trained.
+An adapter performs best under the conditions of its training: the same kinds of actions, the same prompt length, the
+same prefill. The module is independent of how adapters are trained.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from selfsurf.agents.reply.kinds import Labels, Texts, check_kinds
 from selfsurf.browser_env.classes import is_loaded
 
 PROMPT = "prompt"
-"""The section of `selfsurf.json`."""
+"""Section of `selfsurf.json` with the prompt options."""
 GUARDS = True
-"""Whether actions are guarded where an adapter is used (docs/agents.md has the figures); training never guards."""
+"""Whether guards check a loaded adapter's actions by default (figures in docs/agents.md); training uses no guards."""
 
 
 def _named(prompt: str) -> str:
-    """Check the name of a prompt, but import nothing: a file comes from anybody."""
+    """Check the name of a prompt without importing anything, since the file may come from anybody."""
     return prompt if ":" in prompt else check_prompt(prompt)
 
 
 class AdapterPrompt(BaseModel):
-    """What an adapter's prompts and replies were in training: options of `LLMAgent`, each with its meaning there."""
+    """Prompt and reply options of an adapter's training, with the meanings they have in `LLMAgent`."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     role: Literal["agent", "verifier"] = "agent"
-    """Who acts under it: a verifier's prompts are its own (`agents.roles.verifier`), and the rest is not for it."""
+    """Role that the adapter was trained for; verifiers have their own prompts (`agents.roles.verifier`), not these
+    options."""
     prompt: Annotated[str, AfterValidator(_named)] = "compact"
     instructions: str = ""
     actions: Annotated[tuple[str, ...], AfterValidator(check_kinds)] = ("click", "fill", "select")
@@ -52,10 +53,10 @@ class AdapterPrompt(BaseModel):
     guards: bool | tuple[str, ...] = GUARDS
 
     def check_imported(self) -> None:
-        """Make sure that the prompt's class can be had without running a file that only the adapter names.
+        """Make sure that the prompt's class can be loaded without running a file that only the adapter names.
 
         Raises:
-            AdapterError: it can't.
+            AdapterError: the class is in a file that is not imported yet.
         """
         where = self.prompt.rpartition(":")[0]
         if where and not is_loaded(where):
@@ -65,7 +66,7 @@ class AdapterPrompt(BaseModel):
             )
 
     def options(self, policy: Policy) -> dict[str, Any]:
-        """Return the options of an `LLMAgent` around a policy, without what that policy is not able to do."""
+        """Return the options of an `LLMAgent` around a policy, without features that the policy doesn't support."""
         options = self.model_dump(exclude={"role"})
         if not policy.sees_images:
             options["vision"] = "none"
@@ -75,13 +76,12 @@ class AdapterPrompt(BaseModel):
 
 
 def read_prompt(adapter: str | Path | None) -> AdapterPrompt | None:
-    """Return the prompt of the adapter in a folder; None for an adapter from elsewhere, or one named on a server.
+    """Return the prompt options of the adapter in a folder; None for adapters on servers or made by other software.
 
-    Adapters that were saved without the section have the same facts among the settings of their training, whatever
-    else these hold.
+    Adapters saved without this section have the same options among their training settings.
 
     Raises:
-        AdapterError: what is saved is damaged.
+        AdapterError: the saved options are damaged.
     """
     if adapter is None:
         return None

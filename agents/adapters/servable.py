@@ -1,7 +1,7 @@
-"""Whether a server that loads PEFT adapters by path, vLLM or TensorRT-LLM, will take one and compute the same.
+"""Compatibility check of PEFT adapters with servers that load them by path: vLLM and TensorRT-LLM.
 
-What each refuses, and what it drops without a word, is read from sources of theirs that were at hand, of no one
-release: vLLM's `PEFTHelper` and TensorRT-LLM's `lora_manager`. Neither was run: a hint, and no promise.
+The rules for refused and silently dropped parts are taken from the servers' sources, of no single release: vLLM's
+`PEFTHelper` and TensorRT-LLM's `lora_manager`. Neither server was run, so the result is a hint, not a guarantee.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from selfsurf.agents.adapters.identity import CONFIG, PEFT_WEIGHTS, read_config
 Server: TypeAlias = Literal["vllm", "tensorrt"]
 
 VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""What vLLM's `--max-lora-rank` may be."""
+"""Allowed values of vLLM's `--max-lora-rank`."""
 DEFAULT_MAX_RANK: dict[Server, int] = {"vllm": 16, "tensorrt": 64}
-"""The highest rank that a server takes unless it was started with another one."""
+"""Highest adapter rank that a server accepts by default."""
 _TENSORRT_MODULES = frozenset({
     "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "down_proj", "up_proj", "gate_up_proj", "w1", "w2", "w3",
     "gate",
@@ -30,16 +30,16 @@ _VISION_LOST: dict[Server, str] = {
 
 
 def check_servable(folder: str | Path, server: Server, *, max_rank: int | None = None) -> list[str]:
-    """Say why a server would refuse a PEFT adapter, or take it and compute something else; empty if it is fine.
+    """Return the reasons why a server would refuse a PEFT adapter or compute it wrongly; empty if there are none.
 
     Args:
-        folder: the adapter.
-        server: which server.
-        max_rank: the highest rank that the server was started with; None is its default.
+        folder: folder of the adapter.
+        server: the server.
+        max_rank: the highest rank that the server was started with; None for its default.
 
     Raises:
         FileNotFoundError: there is no adapter.
-        ValueError: an unknown server.
+        ValueError: the server is unknown.
     """
     if server not in DEFAULT_MAX_RANK:
         raise ValueError(f"Unknown server {server!r}: it is one of {', '.join(DEFAULT_MAX_RANK)}.")
@@ -65,7 +65,7 @@ def _refused(config: dict[str, Any]) -> list[str]:
 def _ranks(folder: Path, config: dict[str, Any], server: Server, max_rank: int | None) -> list[str]:
     rank, found = identity.rank(config), []
     if config.get("rank_pattern") and server == "vllm":
-        found.append("rank_pattern is not read: modules would have the wrong scale")  # it divides by r everywhere
+        found.append("rank_pattern is not read: modules would have the wrong scale")  # vLLM always divides by `r`
     if rank > (limit := max_rank or DEFAULT_MAX_RANK[server]):
         enough = next((allowed for allowed in VLLM_RANKS if allowed >= rank), None)
         if server == "tensorrt":
@@ -86,7 +86,7 @@ def _names(folder: Path, server: Server) -> list[str]:
         module, _, side = key.removeprefix("base_model.model.").removesuffix(".weight").rpartition(".")
         known = side in ("lora_A", "lora_B") and key.startswith("base_model.model.")
         if server == "vllm":
-            known = known or side == "base_layer"  # PEFT's copy of the base's own embedding, which is passed over
+            known = known or side == "base_layer"  # PEFT's copy of the base's embedding, which vLLM skips
         else:
             known = known and module.rsplit(".", 1)[-1] in _TENSORRT_MODULES
         if not known:

@@ -1,6 +1,6 @@
 """Safetensors files as bytes: headers, single tensors and whole files, in any dtype and without a tensor library.
 
-Conversion must not change a bit, and must run where torch is not installed, so values are never interpreted.
+Conversion must not change a bit and must run without torch, so values are never interpreted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from selfsurf.agents.model_files import ModelError
 
 WIDTHS = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2, "I16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1,
           "U8": 1, "BOOL": 1}  # fmt: skip
-"""Bytes of one value, by the format's names of dtypes."""
+"""Bytes per value, by dtype name of the safetensors format."""
 
 
 class DamagedFile(ModelError, ValueError):
@@ -27,28 +27,28 @@ class DamagedFile(ModelError, ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a tensor lies in a file."""
+    """Position of a tensor in a file."""
 
     dtype: str
     shape: tuple[int, ...]
     start: int
-    """Offset in the file, bytes."""
+    """Offset of the first byte in the file."""
     end: int
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor as it stands in a file."""
+    """A tensor with its bytes as stored in a file."""
 
     dtype: str
     shape: tuple[int, ...]
     data: bytes
 
     def transposed(self) -> Tensor:
-        """Return the matrix with rows and columns exchanged, bit for bit.
+        """Return the transposed matrix, with every value unchanged bit for bit.
 
         Raises:
-            ValueError: it is no matrix, or of a dtype that is not known here.
+            ValueError: the tensor is not a matrix, or its dtype is unknown.
         """
         if len(self.shape) != 2 or self.dtype not in WIDTHS:
             raise ValueError(f"A {self.dtype} tensor of shape {self.shape} can't be transposed.")
@@ -60,7 +60,7 @@ def header(file: Path) -> dict[str, Entry]:
     """Return the tensors of a safetensors file, without their values.
 
     Raises:
-        DamagedFile: it is not a safetensors file, or one that was cut off.
+        DamagedFile: the file is not a safetensors file, or is cut off.
     """
     size = file.stat().st_size
     with open(file, "rb") as stream:
@@ -86,7 +86,7 @@ def read(file: Path) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file.
 
     Raises:
-        DamagedFile: it is not a safetensors file, or one that was cut off.
+        DamagedFile: the file is not a safetensors file, or is cut off.
     """
     entries = header(file)
     with open(file, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -94,7 +94,7 @@ def read(file: Path) -> dict[str, Tensor]:
 
 
 def write(file: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a safetensors file, laid out as the format's own library does: by dtype, widest first, then by name."""
+    """Write a safetensors file in the layout of the format's own library: by dtype, widest first, then by name."""
     names = sorted(tensors, key=lambda name: (-WIDTHS[tensors[name].dtype], tensors[name].dtype, name))
     facts: dict[str, object] = {"__metadata__": dict(metadata)}
     offset = 0

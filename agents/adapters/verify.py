@@ -1,4 +1,4 @@
-"""The proof that an adapter computes the same in MLX as in PEFT: both are run, and the logits compared."""
+"""Verification that an adapter computes the same in MLX as in PEFT: both are run, and their logits are compared."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from selfsurf.agents.policies.mlx import loading
 from selfsurf.agents.policies.mlx.decoding import TextDecoder, VisionDecoder
 
 TOLERANCE = 1e-3
-"""The largest difference of a logit, both models in float32. Kernels differ; 1e-4 is seen for a model of 135M."""
+"""Maximum difference between logits, with both models in float32. Kernels differ; a 135M model showed 1e-4."""
 Prompt: TypeAlias = tuple[str, NDArray[np.uint8] | None]
-"""Text, image placeholders included, and an image (height, width, 3) for a vision model."""
+"""Prompt for a verification: text with image placeholders, and for a vision model an image (height, width, 3)."""
 TEXTS = ("Press the button labelled Submit.", "The capital of France is Paris; that of Italy is")
-"""What may be read where nothing else is given."""
+"""Default texts for a verification."""
 _Inputs: TypeAlias = dict[str, NDArray[Any]]
 _Logits: TypeAlias = list[NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found. Differences are the largest of any logit at any position of the prompts."""
+    """Result of a verification. Differences are maxima over all logits at all positions of the prompts."""
 
     modules: int
-    """Linear layers that the adapter changes."""
+    """Number of linear layers that the adapter changes."""
     moved: float
-    """How far the adapter moves the logits, in PEFT."""
+    """Difference between logits with and without the adapter, in PEFT."""
     difference: float
-    """Between MLX and PEFT, with the adapter."""
+    """Difference between MLX and PEFT, with the adapter."""
     base_difference: float
-    """Between MLX and torch, without it."""
+    """Difference between MLX and torch, without the adapter."""
     tolerance: float
 
 
@@ -50,14 +50,14 @@ def verify_mlx(
     """Run an adapter in PEFT and its conversion in MLX on the same prompts, in float32, and compare the logits.
 
     Args:
-        peft: the adapter in PEFT's format.
-        mlx: the same in MLX's.
-        base: their base model: short name, folder, or the hub id of a cached one.
-        prompts: what to read.
-        tolerance: the largest difference allowed.
+        peft: folder of the adapter in PEFT's format.
+        mlx: folder of the same adapter in MLX's format.
+        base: the base model: short name, folder, or the hub id of a cached model.
+        prompts: the prompts to compute logits for.
+        tolerance: the maximum difference allowed.
 
     Raises:
-        WrongBase: one of them belongs to another base model.
+        WrongBase: an adapter belongs to another base model.
         AdapterError: a key was not used, the logits did not move, or they differ by more than `tolerance`.
     """
     folder = local_folder(base)
@@ -91,7 +91,7 @@ def verify_mlx(
 
 
 def _inputs(reader: Any, prompt: Prompt, *, vision: bool) -> _Inputs:
-    """Return what the model is given for a prompt, from MLX's own tokenizer or processor."""
+    """Return the model's inputs for a prompt, from MLX's own tokenizer or processor."""
     text, image = prompt
     if not vision:
         if image is not None:
@@ -106,7 +106,7 @@ def _inputs(reader: Any, prompt: Prompt, *, vision: bool) -> _Inputs:
 
 
 def _prompt(inputs: _Inputs) -> DecoderPrompt:
-    """The same as MLX takes it."""
+    """Return the inputs as a prompt for MLX's decoders."""
     core = import_module("mlx.core")
     extras = {key: core.array(value) for key, value in inputs.items() if key != "input_ids"}
     return DecoderPrompt(inputs["input_ids"][0].tolist(), extras)
@@ -125,7 +125,7 @@ def _torch_logits(folder: Path, adapter: Path, inputs: Sequence[_Inputs], *, vis
     def logits(item: _Inputs) -> NDArray[np.float32]:
         given = {key: torch.from_numpy(value) for key, value in item.items()}
         given["input_ids"] = given["input_ids"].long()
-        if "image_grid_thw" in given:  # torch's processor says which tokens are an image's, MLX's does not
+        if "image_grid_thw" in given:  # torch's processor marks image tokens, MLX's does not
             given["mm_token_type_ids"] = (given["input_ids"] == model.config.image_token_id).long()
         found: NDArray[np.float32] = model(**given).logits[0].float().numpy()
         return found

@@ -1,7 +1,7 @@
-"""Small checks between the model's reply and the environment. Each says what it changed and why.
+"""Small checks between the model's reply and the environment. Each reports what it changed and why.
 
-A guard is a class in this package and its place in `GUARDS`. Training samples without guards, since on-policy data
-must be what was sampled.
+A guard is a class in this package that is listed in `GUARDS`. Training samples without guards, because on-policy data
+must contain the actions as sampled.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ GUARDS: tuple[type[Guard], ...] = (Vanished, EmptyText, Submit, Answer, Repetiti
 
 
 def guard_names(guards: bool | Sequence[str] = True) -> tuple[str, ...]:
-    """Return the names of the guards that are meant: of all (True), of none (False), or those given.
+    """Return the names of the selected guards: all (True), none (False), or those given, in the order of `GUARDS`.
 
     Raises:
-        ValueError: there is no guard of such a name.
+        ValueError: a name is unknown.
     """
     names = tuple(kind.name for kind in GUARDS)
     chosen = names if guards is True else tuple(guards or ())
@@ -39,6 +39,6 @@ def guard_names(guards: bool | Sequence[str] = True) -> tuple[str, ...]:
 
 
 def make_guards(guards: bool | Sequence[str] = True) -> list[Guard]:
-    """Return the guards of one episode, in the order in which they check an action; see `guard_names`."""
+    """Create the selected guards (`guard_names`) for one episode, in the order in which they check an action."""
     names = guard_names(guards)
     return [kind() for kind in GUARDS if kind.name in names]

@@ -1,4 +1,4 @@
-"""What a guard is, and how several are applied."""
+"""The base class of guards, and a function that applies several guards to an action."""
 
 from __future__ import annotations
 
@@ -14,45 +14,51 @@ from selfsurf.browser_env import Action, Observation
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a guard makes of an action."""
+    """A guard's decision about an action."""
 
     action: Action
     note: str = ""
-    """What was overridden or noticed, and why, for the episode; empty when the action passed."""
+    """Note for the episode's record: what was overridden or noticed, and why; empty if the action passed."""
     feedback: str = ""
-    """What the next prompt tells the model."""
+    """Message to the model in the next prompt; empty for none."""
 
 
 class Guard(ABC):
-    """One check, with a memory of one episode."""
+    """Base class of guards: a check of each action, with state for one episode."""
 
     name: ClassVar[str]
-    """Its name in options and episodes."""
+    """Name of the guard in options and episodes."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        """Actions that it replaced, `overridden`, and that it noted and let pass, `noticed`; without zeros."""
+        """Number of actions replaced (`overridden`), and noted but passed (`noticed`); zeros are left out."""
         self.reset()
 
     def reset(self) -> None:  # noqa: B027  (most have nothing to forget)
         """Begin a new episode."""
 
     def heard(self, completion: Completion) -> None:  # noqa: B027
-        """Take the reply that the next action is read from, where its probability is that of what it chooses."""
+        """Receive the completion of the next action; called only for constrained replies with labels.
+
+        Only for these is the completion's probability that of the chosen element or option.
+        """
 
     def look(self, obs: Observation) -> None:  # noqa: B027
-        """Take the page as it is just before the action: what has changed since the observation is the page's own."""
+        """Receive the page as it is just before the action, including spontaneous changes since the observation."""
 
     def replaced(self, action: Action) -> None:  # noqa: B027
-        """Forget the action that the guard has returned last: a later guard does another instead."""
+        """Forget the action that this guard last returned, because a later guard replaced it."""
 
     @abstractmethod
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """Pass the action, override it, or only note something."""
+        """Pass the action, override it, or only add a note."""
 
 
 def apply(guards: Sequence[Guard], action: Action, obs: Observation, goal: str) -> Verdict:
-    """Apply the guards in turn, each to the action that the last one returned; count what they do, join their notes."""
+    """Pass the action through the guards in turn, and return the final action with all notes and feedback.
+
+    Interventions are counted in `Guard.counts`.
+    """
     notes, feedback = [], []
     for place, guard in enumerate(guards):
         verdict = guard.check(action, obs, goal)
@@ -68,5 +74,5 @@ def apply(guards: Sequence[Guard], action: Action, obs: Observation, goal: str) 
 
 
 def counts(guards: Sequence[Guard]) -> dict[str, int]:
-    """Return what the guards did so far: `{"submit.overridden": 1, "vanished.noticed": 2}`, without zeros."""
+    """Return how often each guard intervened: `{"submit.overridden": 1, "vanished.noticed": 2}`, without zeros."""
     return {f"{guard.name}.{what}": number for guard in guards for what, number in guard.counts.items()}

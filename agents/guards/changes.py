@@ -1,9 +1,9 @@
-"""What an agent's actions change on a page, told from what changes there by itself.
+"""Detection of the changes that an agent's actions cause on a page, as opposed to spontaneous changes.
 
-A part of a page that changes while nothing is done, such as a clock or a counter of visitors, is the page's own: from
-then on its changes are no effect of an action. Every other change after an action counts as its effect, whatever it
-looks like: a stepper for a time of day looks like a clock. Whether the focus moves counts only where a key moved it.
-Knows nothing of guards, graphs or browsers.
+A part of a page that changes while the agent does nothing, such as a clock or a visitor counter, changes spontaneously:
+its later changes are not attributed to actions. Every other change after an action counts as the action's effect,
+whatever its appearance: a stepper for the time of day looks like a clock. A moved focus counts only after a key press.
+The module is independent of guards, graphs and browsers.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from selfsurf.browser_env.observe.align import align
 from selfsurf.browser_env.observe.outline import ELEMENT
 
 IDLE = ("wait", "message", "ask_user")
-"""Actions that touch nothing: what changes in such a step does so by itself."""
+"""Actions that touch nothing on the page, so that changes in their steps are spontaneous."""
 
 LONG_WAIT = 500
-"""Milliseconds of a wait that a part must outlast unchanged not to be the page's own any more."""
+"""Milliseconds of waiting after which a part that stayed the same no longer counts as changing spontaneously."""
 
 KINDS, STEPS = 3, 4
-"""A part that changes in every one of so many steps, by so many kinds of action, depends on none of them."""
+"""A part counts as changing spontaneously if it changes in `STEPS` steps in a row, with `KINDS` kinds of action."""
 
 CELL, RING = 100, 4
-"""Pixels: the side of the squares in which a screenshot is compared, and the width of a focus ring."""
+"""Side of the squares in which screenshots are compared, and width of a focus ring, in pixels."""
 
 
 @dataclass(eq=False)
 class _Note:
-    """What the changes of one part of a page have shown so far."""
+    """The observed changes of one part of a page."""
 
     is_own: bool = False
-    """It changes by itself."""
+    """Whether the part changes spontaneously."""
     grows: bool = False
-    """Parts are added or removed here by themselves."""
+    """Whether parts appear and disappear spontaneously next to this part."""
     steps: int = 0
-    """Steps in a row that have changed it."""
+    """Number of consecutive steps that changed the part."""
     kinds: frozenset[str] = frozenset()
-    """Of the actions of these steps."""
+    """Kinds of the actions in these steps."""
 
 
 class Changes:
-    """Follows a page through the observations of one episode, each given once and in order.
+    """Change detector that follows a page through the observations of one episode, each given once and in order.
 
     Args:
         focus: whether moving the focus by a key counts as a change.
@@ -58,37 +58,38 @@ class Changes:
     def __init__(self, *, focus: bool = True) -> None:
         self._focus = focus
         self._contents: list[Hashable] = []
-        """The page's parts: each begins with its kind."""
+        """The parts of the page; texts are strings, other parts are tuples that begin with their kind."""
         self._places: list[Hashable] = []
-        """Where each part is; None for texts."""
+        """Bounding box and visibility of each part; None for parts other than elements."""
         self._notes: dict[int, _Note] = {}
-        """By the index of the part; parts without a note have not changed."""
+        """Notes by index of the part; unchanged parts have no note."""
         self._moving: set[int] = set()
-        """Indices of parts whose place changes by itself."""
+        """Indices of parts that move spontaneously."""
         self._seen: Observation | None = None
         """The last observation."""
         self._restless: NDArray[np.bool_] = np.zeros((0, 0), bool)
-        """The cells of the screenshot that change by themselves."""
+        """Mask of the screenshot's cells that change spontaneously."""
         self._redrawn = 0
-        """How often an action has changed the screenshot alone."""
+        """Number of actions that changed only the screenshot."""
         self._page: Hashable = ()
 
     def see(self, obs: Observation) -> bool:
-        """Take the page after an action, or the first one; return whether anything but the page's own has changed.
+        """Compare the page after an action with the last one, and return whether the action may have changed it.
 
-        The screenshot counts where nothing else has changed.
+        Changes of parts that are known to change spontaneously don't count. The first page counts as changed. The
+        screenshot matters only where nothing else has changed.
         """
         action = _action(obs)
         kind, idle = str(action["action"]), action["action"] in IDLE or bool(obs["last_error"])
         return self._take(obs, idle=idle, action=kind, rested=idle and action["ms"] >= LONG_WAIT)
 
     def look(self, obs: Observation) -> None:
-        """Take the page as it is before the next action: what has changed since the last observation is its own."""
+        """Compare the page just before the next action with the last observation; all differences are spontaneous."""
         self._take(obs, idle=True)
 
     @property
     def page(self) -> Hashable:
-        """The page now, without what is its own, elements' ids and the focus; another one where it was redrawn."""
+        """Comparable page content without spontaneous changes, element ids and focus; changes with each redraw."""
         return self._page
 
     def _what_is_left(self) -> Hashable:
@@ -115,7 +116,7 @@ class Changes:
         return changed
 
     def _draws(self, before: Observation, now: Observation, *, idle: bool, rested: bool) -> bool:
-        """Return whether a cell of the screenshot has changed that does not change by itself."""
+        """Whether the screenshot changed in a cell without spontaneous changes."""
         if "screenshot" not in before or "screenshot" not in now:
             return False
         old, new = before["screenshot"], now["screenshot"]
@@ -137,7 +138,7 @@ class Changes:
     def _match(
         self, contents: list[Hashable], places: list[Hashable], *, idle: bool, action: str, rested: bool
     ) -> bool:
-        """Follow each part to where it is now; return whether any has changed that was not the page's own."""
+        """Carry each part's note over to its new index, and return whether an action may have changed any part."""
         old, notes, moving, changed, pushed = self._notes, dict[int, _Note](), set[int](), False, False
         a = b = 0
         for i, j in [*align(self._contents, contents), (len(self._contents), len(contents))]:
@@ -148,7 +149,7 @@ class Changes:
                 own = _grown(gap, above) if resized else all(note.is_own for note in gap)
                 changed |= not own
                 pushed |= resized and own
-                if resized and (idle or own):  # the next one may come or go beside another part of the list
+                if resized and (idle or own):  # the next change of this list may occur next to another of its parts
                     notes.setdefault(b - 1, replace(above)).grows = True
                 for at in range(b, j):
                     note = gap[at - b] if at - b < len(gap) else _Note(is_own=own, grows=own or idle)
@@ -169,19 +170,19 @@ class Changes:
 
 
 def _grown(gap: Sequence[_Note], above: _Note) -> bool:
-    """Whether parts come and go by themselves here."""
+    """Whether parts appear and disappear spontaneously between two matched parts of the page."""
     return above.grows or any(note.grows for note in gap)
 
 
 def _changed(note: _Note, *, idle: bool, action: str) -> _Note:
-    """Return a part's note after one more change."""
+    """Return a part's note, updated by one more change."""
     steps, kinds = note.steps + 1, note.kinds | {action}
     whatever_is_done = steps >= STEPS and len(kinds) >= KINDS
     return replace(note, is_own=note.is_own or idle or whatever_is_done, steps=steps, kinds=kinds)
 
 
 def _action(obs: Observation) -> dict[str, Any]:
-    """Return the last action, with the milliseconds that it waited; its kind is "" where the reply was no action."""
+    """Return the last action with the milliseconds that it waited; its kind is "" if the reply was no valid action."""
     try:
         action = json.loads(obs["last_action"])
         return {**action, "action": action["action"], "ms": float(action.get("ms", Wait().ms))}
@@ -190,7 +191,7 @@ def _action(obs: Observation) -> dict[str, Any]:
 
 
 def _parts(obs: Observation) -> tuple[list[Hashable], list[Hashable]]:
-    """Return a page's parts and their places: address, title and tabs, elements, words, other lines of the outline."""
+    """Return a page's parts and their places: address, title, tabs, elements, words and other lines of the outline."""
     tabs = tuple((tab["url"], tab["active"]) for tab in obs["tabs"])
     contents: list[Hashable] = [("url", obs["url"]), ("title", obs["title"]), ("tabs", tabs)]
     for element in obs["elements"]:
@@ -208,10 +209,10 @@ def _focused(obs: Observation) -> list[int]:
 
 
 def _hidden(obs: Observation, *, again: bool) -> Iterator[tuple[slice, slice]]:
-    """Yield the boxes in which a screenshot is not compared.
+    """Yield the boxes in which screenshots are not compared.
 
-    A caret blinks, and what is pointed at or gets the focus looks different. Where the same action is done again, the
-    looks of its element are compared: mouse and focus are where they were.
+    A caret blinks, and elements look different under the mouse or with the focus. If the same action is repeated, its
+    element is compared after all, because mouse and focus haven't moved.
     """
     target = _action(obs).get("id")
     for element in obs["elements"]:

@@ -1,4 +1,4 @@
-"""Guards that compare an action with what the goal asks for: a text to type, an answer to give."""
+"""Guards that compare an action with the goal: a text to type, or an answer to give."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ _ASKED = re.compile(
 
 
 def asks(goal: str) -> bool:
-    """Whether the goal asks a question, to be answered with `finish`. Text in quotation marks doesn't count."""
+    """Whether the goal asks a question that `finish` must answer. Text in quotation marks doesn't count."""
     return bool(_ASKED.search(_QUOTED.sub(" ", goal)))
 
 
 class EmptyText(Guard):
-    """An empty text for an empty field, where the goal asks for one, is replaced by the goal's only quoted text."""
+    """Guard that fills in the goal's only quoted text when the model types an empty text into an empty field.
+
+    It acts only if the goal asks to type something.
+    """
 
     name = "empty_text"
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """See `Guard.check`."""
+        """Fill in the quoted text, or only note that the text is empty if the goal doesn't quote exactly one."""
         if not isinstance(action, (Fill, Type)) or action.text.strip() or not _TYPING.search(goal):
             return Verdict(action)
         field = target_of(action, obs)
-        if field is not None and field["value"]:  # it is to be cleared
+        if field is not None and field["value"]:  # the field is to be cleared
             return Verdict(action)
         texts = [next(group for group in found if group) for found in _QUOTED.findall(goal)]
         if len(texts) != 1:
@@ -44,22 +47,23 @@ class EmptyText(Guard):
 
 
 class Answer(Guard):
-    """A model that finishes without a word, although the goal asks a question, is asked for the answer.
+    """Guard that asks for the answer when the model finishes without text although the goal asks a question.
 
-    Nothing is invented: the step is spent waiting 0 ms, and the next prompt says what is missing.
+    No answer is invented: the step waits 0 ms, and the next prompt reports what is missing.
     """
 
     name = "answer"
     limit = 2
-    """Most times an episode; after that, or after a message to the user, finishing passes."""
+    """Maximum number of requests for an answer per episode; after that, or after a message to the user, `finish`
+    passes."""
 
     def reset(self) -> None:
-        """See `Guard.reset`."""
+        """Forget the requests and answers of the last episode."""
         self._asked = 0
         self._answered = False
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """See `Guard.check`."""
+        """Replace a `finish` without an answer with a wait of 0 ms and feedback to the model."""
         self._answered = self._answered or isinstance(action, Message)
         if not isinstance(action, Finish) or action.answer.strip() or self._answered or not asks(goal):
             return Verdict(action)

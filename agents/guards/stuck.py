@@ -1,7 +1,7 @@
-"""Guards against getting stuck: the same action on a page that it doesn't change, or going round in circles.
+"""Guards against getting stuck: an action repeated without effect, or a loop of actions.
 
-Both replace the action with one that may reveal something new (`_escapes`), and tell the model what was done instead,
-so that it doesn't take it for its own choice.
+Both replace the action with one that may reveal something new (`_escapes`), and report the replacement to the model, so
+that it isn't mistaken for the model's own choice.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ from selfsurf.browser_env import Action, Finish, Infeasible, Observation, Press,
 
 
 class Stuck(Guard):
-    """Base of the guards that follow what actions change."""
+    """Base of the guards that detect what actions change."""
 
     focus: ClassVar[bool] = True
-    """As `Changes`."""
+    """Whether moving the focus by a key counts as a change."""
 
     def reset(self) -> None:
-        """See `Guard.reset`."""
+        """Forget the pages of the last episode."""
         self._changes = Changes(focus=self.focus)
         self.changed = True
-        """Whether the last action has changed the page, as far as that is known."""
+        """Whether the last action changed the page; True before the first check."""
 
     def look(self, obs: Observation) -> None:
-        """See `Guard.look`."""
+        """Treat all changes since the last observation as spontaneous."""
         self._changes.look(obs)
 
 
 class Repetition(Stuck):
-    """The same action for the third time on a page that it didn't change is replaced by an escape.
+    """Guard that replaces an action with an escape when it is tried a third time without having changed the page.
 
-    Once every escape was tried as often, the action passes, and all may be tried again.
+    Once all escapes have been tried twice, the action passes, and the counts start anew.
     """
 
     name = "repetition"
     limit = 2
-    """How often an action may be tried on an unchanged page."""
+    """Number of times that an action may be tried on an unchanged page."""
 
     def reset(self) -> None:
-        """See `Guard.reset`."""
+        """Forget the actions tried in the last episode."""
         super().reset()
         self._tried: Counter[str] = Counter()
 
     def replaced(self, action: Action) -> None:
-        """See `Guard.replaced`."""
+        """Take back the count of an action that another guard replaced."""
         if self._tried[action.to_json()]:
             self._tried[action.to_json()] -= 1
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """See `Guard.check`."""
+        """Replace an action that was already tried `limit` times on the unchanged page with the next escape."""
         self.changed = self._changes.see(obs)
         if self.changed:
             self._tried = Counter()
-        if isinstance(action, Wait | Finish | Infeasible):  # a claim again is for whoever rejects it
+        if isinstance(action, Wait | Finish | Infeasible):  # waiting and claims may be repeated
             return Verdict(action)
         if self._tried[action.to_json()] < self.limit:
             self._tried[action.to_json()] += 1
@@ -73,35 +73,35 @@ class Repetition(Stuck):
 
 
 class Loop(Stuck):
-    """The same two to four actions on the same pages for the third time are replaced by escapes.
+    """Guard that replaces a loop of two to four actions on the same pages with escapes when it begins a third time.
 
-    That lasts until the page changes or the model does something else. Once every escape was tried, the model's action
-    passes, and all may be tried again. A single repeated action is `Repetition`'s.
+    Escapes continue until the page changes or the model does something else. Once all have been tried, the model's
+    action passes, and they may be tried again. `Repetition` handles single repeated actions.
     """
 
     name = "loop"
     longest = 4
-    """Most actions of a circle."""
+    """Maximum number of actions in a loop."""
     rounds = 2
-    """How often a circle may be completed."""
+    """Number of times that a loop may be completed."""
 
     focus = False
 
     def reset(self) -> None:
-        """See `Guard.reset`."""
+        """Forget the steps of the last episode."""
         super().reset()
         self._past: list[tuple[int, tuple[Hashable, ...]]] = []
-        """The last steps: hashes of pages, and what was done there."""
+        """The last steps, as page hash and action key."""
         self._tried: set[Hashable] = set()
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """See `Guard.check`."""
+        """Replace an action that would repeat a completed loop with the next escape."""
         self.changed = self._changes.see(obs)
         page = hash(self._changes.page)
         step = (page, action_key(action, obs))
         length = 0 if isinstance(action, (Finish, Infeasible)) else self._circle(step)
         reason = f"The same {length} actions led back to the same page {self.rounds} times"
-        if len({done[:-1] for _, done in self._past[-length:]}) == 1:  # wherever its element has moved
+        if len({done[:-1] for _, done in self._past[-length:]}) == 1:  # the same action, even if its element has moved
             way = "back and forth" if length == 2 else "round in a circle"
             reason = f"{compact(action)} has been done {length * self.rounds} times, and the page goes {way}"
         for escape in _escapes(obs) if length else []:
@@ -114,7 +114,7 @@ class Loop(Stuck):
         return Verdict(action, f"{reason}.", f"{reason}. Do something else.") if length else Verdict(action)
 
     def _circle(self, step: tuple[int, tuple[Hashable, ...]]) -> int:
-        """The length of the circle that was completed often enough and would begin again; 0 if there is none."""
+        """Return the length of the loop that the step would begin once more after `rounds` rounds; 0 for none."""
         for length in range(2, self.longest + 1):
             past = self._past[-length * self.rounds :]
             again = len(past) == length * self.rounds and past == past[:length] * self.rounds
@@ -124,7 +124,7 @@ class Loop(Stuck):
 
 
 def _escapes(obs: Observation) -> list[Action]:
-    """Harmless actions that may reveal something new, the most promising first."""
+    """Return harmless actions that may reveal something new, the most promising first."""
     last: list[Action] = [Press(key="Escape"), Wait(ms=1000)]
     if all(element["in_viewport"] for element in obs["elements"]):
         return last
@@ -137,7 +137,7 @@ def _instead(escape: Action, reason: str) -> Verdict:
 
 
 def action_key(action: Action, obs: Observation) -> tuple[Hashable, ...]:
-    """What an action does, its element identified by what it is instead of by its id; and at last where that is."""
+    """Return a comparable key of an action, with its element's role, name, frame and box instead of the id."""
     data: dict[str, Any] = action.to_dict()
     number = getattr(action, "id", None)
     element = next((element for element in obs["elements"] if element["id"] == number), None)

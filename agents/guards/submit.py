@@ -1,4 +1,4 @@
-"""A guard that submits what was typed before the model finishes."""
+"""A guard that submits typed text before the model finishes."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ _NOT = re.compile(r"\b(?:not|don't|don’t|never|without|before)\b", re.IGNORECA
 
 
 class Submit(Guard):
-    """A model that finishes after typing, without submitting, presses the submit button first, or Enter.
+    """Guard that presses the submit button, or Enter, when the model finishes without submitting what it typed.
 
     The button is the first after the field with a name like `Submit`, `Search` or `Log in`, in the same frame, or the
-    only one there; never a risky one, such as `Send`, that the goal does not name, and none if the goal says not to do
-    something. Any button, or Enter, pressed after typing counts as submitting. In a search field the button must be its
-    own: one to search, with no other field between. A search field that has none gets Enter.
+    only one there. Risky buttons such as `Send` are pressed only if the goal names them, and no button is pressed if
+    the goal contains a word such as "not" or "before". Clicking any button or link, or pressing Enter, after typing
+    counts as submitting. For a search field, the button must be a search button with no other field in between; without
+    one, Enter is pressed.
     """
 
     name = "submit"
 
     def reset(self) -> None:
-        """See `Guard.reset`."""
+        """Forget the text typed in the last episode."""
         self._typed: int | None = None
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """See `Guard.check`."""
+        """Replace `finish` with a click or key press that submits the typed text."""
         if isinstance(action, Type) and action.text.endswith(("\n", "\r")):
             self._typed = None
         elif isinstance(action, (Fill, Type)):
@@ -52,7 +53,7 @@ class Submit(Guard):
         return Verdict(action)
 
     def _submitting(self, obs: Observation, goal: str) -> Verdict | None:
-        """What submits the field that was typed into, if that is still there and filled."""
+        """Return the action that submits the field with the typed text; None if the field is gone or empty."""
         elements = obs["elements"]
         place = next((index for index, element in enumerate(elements) if element["id"] == self._typed), None)
         if place is None or not elements[place]["value"]:
@@ -72,7 +73,7 @@ class Submit(Guard):
 
 
 def _button(elements: Sequence[Element], field: int) -> Element | None:
-    """The first submit button after the field, or the only one."""
+    """Return the first submit button after the field, or the only one in its frame."""
     buttons = [index for index, element in enumerate(elements) if _is_submit(element, elements[field]["frame"])]
     after = [index for index in buttons if index > field]
     chosen = after or (buttons if len(buttons) == 1 else [])
@@ -85,7 +86,7 @@ def _is_search(element: Element) -> bool:
 
 
 def _search_button(elements: Sequence[Element], field: int) -> Element | None:
-    """The button that searches, before any other field."""
+    """Return the search button that follows the field with no other field in between."""
     for element in elements[field + 1 :]:
         if is_editable(element) or element["tag"] == "select":
             return None
@@ -100,7 +101,7 @@ def _is_submit(element: Element, frame: str) -> bool:
 
 
 def _is_wanted(button: Element, goal: str) -> bool:
-    """Whether pressing a button is harmless, or the goal says the word that it begins with."""
+    """Whether pressing the button is harmless, or the goal contains the first word of its name."""
     word = normal(button["name"]).partition(" ")[0]
     return assess(Click(id=button["id"]), button) is None or word in normal(goal).split()
 

@@ -1,4 +1,4 @@
-"""A guard that asks before a step that can't be undone, where a choice that led there was unsure."""
+"""A guard that asks the user before an irreversible step if the model was unsure of its choices."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from selfsurf.browser_env.safety.confirm import allowed_before, confirmation_of,
 from selfsurf.browser_env.safety.risk import assess
 
 SURE = 0.6
-"""Probability of a reply that is trusted with what can't be undone (docs/learning.md)."""
+"""Minimum probability of the choices that lead to an irreversible step (docs/learning.md)."""
 
 _FOR_GOOD = ("purchase", "transfer", "delete", "send", "publish")
-"""Kinds of risk after which nothing can be put right."""
+"""Kinds of risk that mark an action as irreversible."""
 
 
 class Unsure(Guard):
-    """A model that was unsure of a reply asks before it orders, sends or deletes something, and stops without a yes.
+    """Guard that asks the user before an unsure model orders, sends or deletes something, and stops without a yes.
 
-    It is heard where a constrained reply names what it acts on (`LLMAgent.labels`): there a reply's probability is that
-    of the choice, of an element or an option; a text may be copied from the goal in several ways. What can't be undone
-    is told by an element's label, by the rules of `Safety.confirm`.
+    It needs constrained replies with labels (`LLMAgent.labels`), whose probability is that of the chosen element or
+    option. Fill and type actions don't count, since a text can be copied from the goal in several ways. Irreversible
+    actions are recognised by the element's label, by the rules of `Safety.confirm`.
     """
 
     name = "unsure"
 
     def reset(self) -> None:
-        """See `Guard.reset`."""
+        """Forget the choices of the last episode."""
         self._likely, self._least, self._what, self._asked = 1.0, 1.0, "", False
 
     def heard(self, completion: Completion) -> None:
-        """See `Guard.heard`."""
+        """Store the probability of the completion for the next check."""
         self._likely = math.exp(sum(completion.logprobs))
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """See `Guard.check`."""
+        """Replace an irreversible action after an unsure choice with a question, and then with `infeasible`."""
         likely, self._likely = self._likely, 1.0
         target = target_of(action, obs)
         if isinstance(action, (Click, Select)) and likely < self._least:

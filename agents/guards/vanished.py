@@ -1,4 +1,4 @@
-"""A guard for actions on elements that are gone."""
+"""A guard for actions on elements that no longer exist."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ _Kind = tuple[str, str]
 
 
 class Vanished(Guard):
-    """An element that is gone, as after a page was rebuilt, is replaced by the only one of the same role and name.
+    """Guard that replaces a vanished element, as after a page rebuild, with the only one of the same role and name.
 
-    Without exactly one such element, and for a disabled element, this is only noted: the environment reports it.
+    Without exactly one such element, and for disabled elements, it only adds a note: the environment reports the error.
     """
 
     name = "vanished"
 
     def reset(self) -> None:
-        """See `Guard.reset`."""
+        """Forget the elements of the last episode."""
         self._known: dict[int, _Kind] = {}
 
     @property
     def known(self) -> frozenset[int]:
-        """The ids of all elements seen in this episode."""
+        """Ids of all elements seen in this episode."""
         return frozenset(self._known)
 
     def check(self, action: Action, obs: Observation, goal: str) -> Verdict:
-        """See `Guard.check`."""
+        """Redirect an action on a vanished element to its only replacement, and note disabled or missing elements."""
         present = {element["id"]: element for element in obs["elements"]}
         before = dict(self._known)
         self._known.update((number, (element["role"], element["name"])) for number, element in present.items())

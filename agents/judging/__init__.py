@@ -1,1 +1,1 @@
-"""Models that judge: drafting a goal's specification from a sentence, and answering its questions."""
+"""Models as judges: drafting a specification from a goal, and answering a specification's questions."""

@@ -1,4 +1,4 @@
-"""Drafts a goal's specification from a sentence, by a model. A draft is for a person to read and correct."""
+"""Drafts of a goal's specification, written by a model from a sentence, for a person to correct."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from selfsurf.agents.policy import Message, Policy
 from selfsurf.browser_env.goal.spec import GoalSpec, SpecError, spec_of
 
 LONGEST_REPLY = 600
-"""Tokens of a draft."""
+"""Token limit of a draft."""
 
 TRIES = 2
-"""How often a model is asked; the second time it is told what was wrong."""
+"""Number of attempts; the second prompt includes the error of the first."""
 
 SYSTEM = """You turn a user's goal in a web browser into criteria of success. Reply with one JSON object:
 {"goal": "...", "start": "https://...", "criteria": [...]}
@@ -25,7 +25,7 @@ Give few criteria, only such as follow from the goal. Leave "start" empty if the
 
 
 class GoalInterpreter:
-    """Drafts specifications.
+    """Interpreter of goals that drafts their specifications with a model.
 
     Args:
         policy: the model.
@@ -35,10 +35,10 @@ class GoalInterpreter:
         self._policy = policy
 
     def draft(self, sentence: str) -> GoalSpec:
-        """Return a draft for a goal. The goal itself stays the user's words.
+        """Return a draft of a goal's specification. The goal's text remains the user's sentence.
 
         Raises:
-            SpecError: the model's replies are no specifications.
+            SpecError: neither reply contains a valid specification.
             PolicyError: the model could not answer.
         """
         messages = [Message("system", SYSTEM), Message("user", sentence)]

@@ -1,4 +1,4 @@
-"""A model that answers a specification's questions about an episode, by rubric. It is shown the end, not the score."""
+"""A model that answers a specification's questions about an episode by a rubric, without seeing the score."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from selfsurf.browser_env.goal.evidence import Evidence
 from selfsurf.browser_env.text import one_line
 
 LONGEST_PAGE = 4000
-"""Characters of the last page that are shown."""
+"""Character limit of the last page in the prompt."""
 
 LONGEST_ACTION = 200
 
 MOST_ACTIONS = 15
-"""Of the last actions, how many are shown."""
+"""Number of last actions in the prompt."""
 
 LONGEST_REPLY = 160
-"""Tokens of a reply."""
+"""Token limit of a reply."""
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "outcome": ("yes", "no", "unclear"),
     "process": ("good", "poor"),
     "fault": ("none", "agent", "site"),
 }
-"""The rubric: whether it is so in the end, how well it was gone about, and whose fault it is if not."""
+"""The rubric's fields and choices: the question's answer, the quality of the agent's process, and whose fault a failure
+is."""
 
 SYSTEM = """You judge what an agent did in a web browser. Reply with one JSON object:
 {"outcome": "yes"|"no"|"unclear", "process": "good"|"poor", "fault": "none"|"agent"|"site", "why": "one sentence"}
@@ -53,10 +54,10 @@ SCHEMA: dict[str, Any] = {
 
 
 class ModelJudge:
-    """Answers questions about episodes (`goal.check.Ask`).
+    """A model that answers questions about episodes (`goal.check.Ask`).
 
     Args:
-        policy: asked greedily, and kept to the rubric where it can be guided.
+        policy: the model, sampled greedily, and constrained to the rubric if it supports guidance.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -64,11 +65,11 @@ class ModelJudge:
 
     @property
     def name(self) -> str:
-        """The model's."""
+        """Name of the model."""
         return self._policy.name
 
     def __call__(self, question: str, evidence: Evidence) -> Finding:
-        """Return whether it is so; a reply that is none leaves it unknown.
+        """Return the model's answer to the question; "unknown" if the reply is unreadable or unclear.
 
         Raises:
             PolicyError: the model could not answer.
@@ -84,7 +85,7 @@ class ModelJudge:
 
 
 def read_rubric(text: str) -> Finding:
-    """Return what a reply says."""
+    """Return the finding in a reply; "unknown" if the reply is unreadable or unclear, or the site is at fault."""
     start, end = text.find("{"), text.rfind("}")
     try:
         reply = json.loads(text[start : end + 1])
@@ -95,12 +96,12 @@ def read_rubric(text: str) -> Finding:
         return Finding("question", "unknown", "the model's reply could not be read")
     why = f"{str(reply.get('why', '')).strip() or 'no reason'} (process: {rubric['process']}, fault: {rubric['fault']})"
     if rubric["outcome"] == "unclear" or (rubric["outcome"] == "no" and rubric["fault"] == "site"):
-        return Finding("question", "unknown", why)  # nothing that the agent has failed at
+        return Finding("question", "unknown", why)  # not a failure of the agent
     return Finding("question", "met" if rubric["outcome"] == "yes" else "missed", why)
 
 
 def shown(question: str, evidence: Evidence) -> str:
-    """Return what a model is shown: goal, actions, the last page, the answer, and the question."""
+    """Return the model's prompt: goal, actions, the last page, the answer, and the question."""
     done = [
         f"- {json.dumps({key: value for key, value in action.items() if key != 'reason'})[:LONGEST_ACTION]}"
         + " (failed)" * bool(moment.error)

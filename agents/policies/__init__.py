@@ -1,16 +1,15 @@
-"""Language models behind the one protocol `agents.policy.Policy`: a folder a backend.
+"""Language models behind the protocol `agents.policy.Policy`, one folder per backend.
 
-Each folder holds `policy.py` with the backend's class, and modules that only this backend needs:
+Each folder contains `policy.py` with the backend's class, and modules that only this backend needs:
 
-- `transformers/`, `mlx/`: models sampled token by token in this process; `local/` holds what they share.
+- `transformers/`, `mlx/`: models sampled token by token in this process; `local/` has their common parts.
 - `tensorrt/`: TensorRT-LLM's engine in this process.
-- `openai/`: any server with OpenAI's chat-completions API, NVIDIA NIM and vLLM included.
+- `openai/`: any server with OpenAI's chat-completions API, including NVIDIA NIM and vLLM.
 
-`request.py` checks what `complete` is called with, the same for all.
+`request.py` checks the arguments of `complete` for all backends.
 
-To add a backend, write `policies/NAME/policy.py` with a class that has what `Policy` asks for (a model in this process:
-a subclass of `local.policy.LocalPolicy`, which leaves `_sample` and `context_length` to write), import its libraries
-inside of functions, and give it a line in `agents.BACKENDS`: name, `module:Class`, required packages. Its constructor's
-annotated parameters become options of the command line by themselves. A policy of one's own needs no line:
-`agents.make("module:Class")`.
+To add a backend, write `policies/NAME/policy.py` with a class that implements `Policy` (for a model in this process: a
+subclass of `local.policy.LocalPolicy` with `_sample` and `context_length`), import its libraries inside functions, and
+add a line to `agents.BACKENDS`: name, `module:Class`, required packages. The annotated parameters of the constructor
+become command-line options automatically. A custom policy needs no line: `agents.make("module:Class")`.
 """

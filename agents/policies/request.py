@@ -1,4 +1,4 @@
-"""What is asked of a policy, checked and parted by conversation, the same for every backend."""
+"""Requests to a policy, checked and split by conversation, for all backends."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from selfsurf.agents.policy import Completion, Conversation, Guidance
 
 @dataclass(frozen=True)
 class Request:
-    """One conversation to complete."""
+    """A conversation to complete."""
 
     messages: Conversation
     grammar: str | None
     schema: dict[str, Any] | None
     seed: Any
-    """A whole number; None where none was given and the policy has no random stream of its own."""
+    """Seed of the reply, an int; None if no seed was given and the policy has no random stream."""
     functions: Sequence[Function] = ()
-    """What the model may call instead of replying."""
+    """Functions that the model may call instead of replying."""
 
 
 class CheckedPolicy(ABC):
-    """A policy whose `complete` checks its arguments first; `_complete` samples."""
+    """Base of policies: `complete` checks its arguments, and `_complete` samples."""
 
     name: str
     guidance: Guidance
     calls: bool | Literal["kinds"] = False
-    """Whether replies are calls of tools, functions of the user's own among them."""
+    """Whether replies are tool calls, which may include the user's own functions."""
     _random: np.random.Generator | None = None
-    """The policy's own random stream, used by calls without a seed."""
+    """Random stream of the policy, used by calls without a seed."""
 
     def complete(
         self,
@@ -48,16 +48,16 @@ class CheckedPolicy(ABC):
         seed: int | Sequence[int] | None = None,
         functions: Sequence[Function] = (),
     ) -> list[Completion]:
-        """Sample one reply for each conversation. See `Policy.complete`.
+        """Check the arguments, and sample one reply for each conversation as `Policy.complete` does.
 
-        `functions` are what the model may call instead of replying, for a policy that `calls`; the call is the reply's
-        text, `{"name": ..., "arguments": ...}`.
+        The model may call `functions` instead of replying, if the policy `calls` tools; the reply's text is then the
+        call, `{"name": ..., "arguments": ...}`.
 
         Raises:
             PolicyError: the model could not answer.
-            ValueError: there is not one grammar, schema or seed for each conversation, the policy follows no such
-                guide or calls no functions, nothing can be sampled with these settings, or what `_complete` finds
-                wrong.
+            ValueError: the number of grammars, schemas or seeds doesn't match the conversations, the policy doesn't
+                support the guide or functions, the sampling settings are out of range, or `_complete` refuses the
+                request.
         """
         count = len(conversations)
         larks, forms = one_each("grammar", grammars, count), one_each("schema", schemas, count)
@@ -84,10 +84,10 @@ class CheckedPolicy(ABC):
 
 
 def one_each(kind: str, given: Sequence[Any] | None, count: int) -> list[Any]:
-    """Return one item for each conversation; None each where nothing is given.
+    """Return one item for each conversation; all None if nothing is given.
 
     Raises:
-        ValueError: there are more or fewer than `count`.
+        ValueError: the number of items is not `count`.
     """
     if given is None:
         return [None] * count
@@ -97,10 +97,10 @@ def one_each(kind: str, given: Sequence[Any] | None, count: int) -> list[Any]:
 
 
 def row_seeds(seed: int | Sequence[int], count: int) -> list[int]:
-    """Return a seed for each of `count` rows: those given, or the given one and its successors.
+    """Return a seed for each of `count` rows: the given seeds, or the given seed and its successors.
 
     Raises:
-        ValueError: there are more or fewer than `count`.
+        ValueError: the number of seeds is not `count`.
     """
     if isinstance(seed, Sequence):
         return one_each("seed", seed, count)
@@ -114,10 +114,10 @@ def check_length(prompt: int, new: int, limit: int | None) -> None:
 
 
 def pil_image(image: Any) -> Any:
-    """Return an image as PIL's.
+    """Return an image as a PIL image.
 
     Raises:
-        ValueError: it is not a uint8 array (height, width, 3), or empty.
+        ValueError: the image is not a uint8 array (height, width, 3), or is empty.
     """
     from PIL import Image
 

@@ -1,1 +1,1 @@
-"""What a model is shown: page, history, examples and pictures, within a budget of tokens."""
+"""Prompts: page, history, examples and pictures for the model, within a token budget."""

@@ -1,8 +1,8 @@
-"""The strong model's prompt: a system message with the rules and all actions, room to think, the page with its address.
+"""The strong model's prompt: a system message with rules and all actions, room to think, and the page with its address.
 
-The system message is the same in every turn of an episode, so that servers can keep what they computed of it. It does
-not count on a trained model, but on one that follows instructions. What it thinks before an action it is shown again
-beside that action: the page that it came from is gone.
+The system message is the same in every turn of an episode, so that servers can cache it. The prompt is written for an
+untrained model that follows instructions. Each past action is shown with the thought before it, because the page that
+prompted the thought is not shown again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ACTIONS: dict[str, str] = {
     "finish": '{"finish":"abc"}  end: the goal is reached; the text is your whole answer to the user',
     "infeasible": '{"infeasible":"abc"}  end: the goal can\'t be reached, for this reason',
 }
-"""How an action is written, and what it does."""
+"""Notation and effect of each action, by kind."""
 
 RULES = """You use a web browser for a user, {pace}, until their goal is reached.
 
@@ -105,24 +105,24 @@ Reply with calls of the tool `act`, one for each action, in their order. You can
 there is one, and are told its result at once."""
 
 STEPS = 20
-"""Most past steps shown one by one."""
+"""Maximum number of past steps that are listed one by one."""
 
 THOUGHT = 400
-"""Most characters shown of a thought."""
+"""Character limit of a past thought."""
 
 _ADDRESS = 300
-"""Most characters shown of an address."""
+"""Character limit of an address."""
 
 
 class Chat(PromptWriter):
-    """Writes the strong model's prompt."""
+    """Writer of the strong model's prompt."""
 
     max_new_tokens = 4096
-    actions = tuple(kind for kind in ACTIONS if kind not in ("message", "ask_user"))  # nobody may be there to answer
+    actions = tuple(kind for kind in ACTIONS if kind not in ("message", "ask_user"))  # there may be no user to answer
     thinks = True
 
     def build(self, obs: Observation, turn: Turn, budget: Budget) -> Prompt:
-        """Write the prompt of one turn; see `PromptWriter.build`."""
+        """Write the prompt of one turn, with the rules in a system message."""
         goal = turn.goal or obs["goal"]
         first = [f"Goal: {goal}", *([turn.picture.note] if turn.picture else [])]
         title, url = visible(" ".join(obs["title"].split())), obs["url"]
@@ -133,7 +133,7 @@ class Chat(PromptWriter):
         )  # fmt: skip
 
     def system(self, turn: Turn) -> str:
-        """Write the system message: the same in every turn of an episode."""
+        """Write the system message, which is the same in every turn of an episode."""
         several = turn.max_actions > 1
         rules = RULES.format(pace="a few actions at a time" if several else "one action at a time")
         parts = [rules + "\n".join(_described(kind, turn) for kind in turn.actions)]
@@ -152,7 +152,7 @@ class Chat(PromptWriter):
         return "\n".join(parts)
 
     def asides(self, goal: str, obs: Observation, turn: Turn) -> list[Aside]:
-        """Write what stands between goal and page."""
+        """Write the parts between goal and page: chat, tabs, events, history and errors."""
         chat = [message for message in obs["messages"] if message["text"] != goal]
         found = [Aside("chat", f"{message['role']}: {message['text']}") for message in chat[-8:]]
         if len(obs["tabs"]) > 1:
@@ -171,7 +171,7 @@ def _described(kind: str, turn: Turn) -> str:
 
 
 def _steps(history: Sequence[str], thoughts: Sequence[str], most: int) -> str:
-    """The last steps one by one, each with its thought, and the others counted."""
+    """Return the history: the last `most` steps with their thoughts, and a summary of earlier steps."""
     start = max(0, len(history) - most)
     lines = ["Your steps so far:"]
     if start:
@@ -184,7 +184,7 @@ def _steps(history: Sequence[str], thoughts: Sequence[str], most: int) -> str:
 
 
 def _fewer(history: Sequence[str], thoughts: Sequence[str], limit: int, count_text: Measure) -> str:
-    """As many of the last steps as fit."""
+    """Return the history with as many of the last steps as fit into the token limit."""
     for most in (STEPS, 10, 5, 2):
         text = _steps(history, thoughts, most)
         if count_text(text) <= limit:

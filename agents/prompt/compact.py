@@ -1,8 +1,8 @@
-"""The small model's prompt: one user message, the goal and the reply's format first, the page last.
+"""The small model's prompt: one user message, with goal and reply format first and the page last.
 
-The goal, the reply's format and the actions come first and are never cut; then the history; the page comes last. An
-element's id follows its label, in the form in which it is used (`link "Eget" {"click":4}`), since small models find it
-there far more often than in front. Adapters were trained under these very words.
+The goal, the reply format and the actions come first and are never cut; the history follows; the page comes last. An
+element's id follows its label, in the form of an action (`link "Eget" {"click":4}`), since small models find it there
+far more often than in front. The wording must not change, because adapters were trained on it.
 """
 
 from __future__ import annotations
@@ -45,22 +45,23 @@ INSTRUCTIONS: dict[str, tuple[str, str]] = {
     "finish": ("finish when the goal is reached", '{{"finish":"abc"}} when the goal is reached'),
     "infeasible": ("say that the goal is infeasible", '{{"infeasible":"abc"}} if it can\'t be reached'),
 }
-"""What an action does, and how it is written, by kind.
+"""Descriptions of actions by kind: effect and notation.
 
 The first is for replies under a grammar, whose format needs no explanation: a small model follows a demonstration far
 better after these words than after examples, which it copies. The second is for free replies; it is filled with real
-ids of the page, since a placeholder would be copied."""
+ids of the page, since a placeholder would be copied.
+"""
 
 
 class Compact(PromptWriter):
-    """Writes the small model's prompt."""
+    """Writer of the small model's prompt."""
 
     max_new_tokens = 64
     prefill = '{"'
     open_actions = OPEN_KINDS
 
     def build(self, obs: Observation, turn: Turn, budget: Budget) -> Prompt:
-        """Write the prompt of one turn; see `PromptWriter.build`."""
+        """Write the prompt of one turn as a single user message."""
         goal = turn.goal or obs["goal"]
         shown = Shown.of(obs, turn)
         kinds = offered(turn.actions, shown.elements)

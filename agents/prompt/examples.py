@@ -13,22 +13,22 @@ from selfsurf.browser_env import Action, Observation
 
 @dataclass(frozen=True)
 class Example:
-    """A goal on a page, and the action that was right there."""
+    """A few-shot example: a goal, a page, and the right action."""
 
     goal: str
     page: str
-    """As a prompt shows a page: `link "Eget" {"click":4}`."""
+    """The page in the notation of prompts: `link "Eget" {"click":4}`."""
     action: Action | dict[str, Any] | str
-    """In any form that the environment accepts."""
+    """The right action, in any form that the environment accepts."""
 
     @classmethod
     def of(cls, obs: Observation, action: Action | dict[str, Any] | str) -> Example:
-        """Make an example of an observation, its whole page included: choose a short one."""
+        """Make an example from an observation. The whole page is included, so the page should be short."""
         page = "\n".join(line.text for line in page_lines(obs, goal=obs["goal"]))
         return cls(obs["goal"], page, action)
 
     def turns(self) -> tuple[Message, Message]:
-        """The user's turn and the assistant's. They don't depend on the prompt that follows.
+        """Return the user's turn and the assistant's, which are independent of the prompt that follows.
 
         Raises:
             browser_env.errors.ActionError: the action is malformed.

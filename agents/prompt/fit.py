@@ -1,9 +1,10 @@
-"""Fits the parts of a prompt into its budget, and puts them together. Knows nothing of how they are worded.
+"""Composition of a prompt from its parts within a token budget, independent of their wording.
 
-Where all of it exceeds the budget, in tokens of the model's own tokenizer: the history may take a quarter of it, chat,
-tabs, events and error an eighth each; examples go, the last one first, until a quarter is left for the page; long lines
-of the page are cut, to no less than a quarter of its room, and then whole lines are left out. If that is
-still too much, events, tabs, history, chat and error are dropped, in this order.
+A prompt that exceeds the budget, in tokens of the model's own tokenizer, is shortened in this order: the history to a
+quarter of the budget, and chat, tabs, events, error and advice to an eighth each; examples are dropped, the last one
+first, until a quarter is left for the page; long lines of the page are cut, to no less than a quarter of its room;
+whole lines are left out. If the prompt is too long even without the page, events, tabs, history, chat, advice and error
+are dropped, in this order.
 """
 
 from __future__ import annotations
@@ -20,40 +21,40 @@ from selfsurf.agents.prompt.tokens import cut, most_that_fit
 from selfsurf.browser_env.observation import Element, Observation
 
 MIN_PAGE_SHARE = 0.25
-"""Of the budget, what examples must leave for the page."""
+"""Share of the budget that examples must leave for the page."""
 
 HISTORY_SHARE = 0.25
-"""Of the budget, what the history may take where not all fits."""
+"""Share of the budget for the history in a prompt that must be shortened."""
 
 OTHER_SHARE = 0.125
-"""The same for chat, tabs, events and error, each."""
+"""Share of the budget for each of chat, tabs, events, error and advice in a prompt that must be shortened."""
 
 MIN_LINE = 16
-"""Tokens below which no line of the page is cut."""
+"""Minimum length, in tokens, to which a line of the page is cut."""
 
 _MOST_CHARACTERS = 8
-"""Upper bound of the characters per token: a prompt beyond it is too long without counting."""
+"""Upper bound of the characters per token; a prompt with more characters is too long without counting tokens."""
 
 _EXPENDABLE = ("events", "tabs", "history", "chat", "advice", "error")
-"""What is dropped, in this order, if the prompt is too long even without the page."""
+"""Parts to drop, in this order, if the prompt is too long even without the page."""
 
 Measure = Callable[[str], int]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The page as a turn may show it."""
+    """The content of the page that a turn may show."""
 
     lines: Sequence[PageLine] | None
-    """None where the page is not shown as text."""
+    """Lines of the page's text; None for prompts without page text."""
     elements: Sequence[Element]
-    """Those whose ids stand in the lines or on the picture."""
+    """Elements whose ids are in the lines or on the picture."""
     drawn: frozenset[int]
-    """The ids on the picture."""
+    """Ids on the picture."""
 
     @classmethod
     def of(cls, obs: Observation, turn: Turn) -> Shown:
-        """Take the page of an observation."""
+        """Select the content of an observation that the turn may show."""
         drawn = turn.picture.ids if turn.picture else frozenset()
         lines = page_lines(obs, turn.actions, turn.goal or obs["goal"]) if turn.text_page else None
         ids = drawn | {line.element_id for line in lines or ()}
@@ -62,17 +63,17 @@ class Shown:
 
 @dataclass(frozen=True)
 class Aside:
-    """A part between the first one and the page."""
+    """A part of the prompt between the first lines and the page."""
 
     kind: str
-    """`chat`, `tabs`, `events`, `history`, `error` or `advice`."""
+    """Kind of the part: `chat`, `tabs`, `events`, `history`, `error` or `advice`."""
     text: str
     shorten: Callable[[int, Measure], str] | None = None
-    """Writes it within so many tokens; None: it is cut at its end."""
+    """Function that shortens the text to a token limit; None if the end is cut off."""
 
 
 def went_wrong(obs: Observation, turn: Turn) -> list[Aside]:
-    """Return what failed, and what to know about it."""
+    """Return the parts about the last action's error and the advice on it."""
     error = turn.error or obs["last_error"]
     told = [("error", error and f"The last action failed: {error}"), ("advice", turn.advice and f"Note: {turn.advice}")]
     return [Aside(kind, text) for kind, text in told if text]
@@ -88,16 +89,16 @@ def compose(
     asides: Sequence[Aside] = (),
     heading: str = "Page:",
 ) -> Prompt:
-    """Put a prompt together, cut to its budget.
+    """Compose a prompt within a token budget.
 
     Args:
         shown: the page.
-        turn: gives the picture and the examples.
-        budget: how long it may be.
+        turn: source of the picture and the examples.
+        budget: limit and tokenizer.
         system: the system message; empty for none. Never cut.
-        first: lines at the head of the user's message. Never cut.
-        asides: what follows them.
-        heading: stands above the page.
+        first: first lines of the user's message. Never cut.
+        asides: parts between the first lines and the page.
+        heading: line above the page.
 
     Raises:
         PromptTooLong: the part that is never cut exceeds the budget.
@@ -119,7 +120,7 @@ def compose(
 
 @dataclass
 class _Draft:
-    """A prompt that is being fitted into its budget."""
+    """A prompt that is being shortened to its budget."""
 
     system: str
     first: list[str]
@@ -127,18 +128,18 @@ class _Draft:
     lines: list[PageLine] | None
     heading: str
     order: list[int]
-    """Of the lines, the most important first."""
+    """Indices of the lines, the most important first."""
     examples: list[Example]
     images: tuple[Any, ...]
 
     def messages(self, number: int) -> tuple[Message, ...]:
-        """The conversation with the `number` most important lines of the page."""
+        """Return the conversation with the `number` most important lines of the page."""
         rules = [Message("system", self.system)] if self.system else []
         turns = [turn for example in self.examples for turn in example.turns()]
         return (*rules, *turns, Message("user", self._text(number), self.images))
 
     def whole(self, number: int) -> tuple[Message, ...]:
-        """The same, with the parts that a teacher may see."""
+        """Return the conversation, and in its last message the reduced texts for teachers (`goal_only`, `plain`)."""
         *turns, last = self.messages(number)
         return (*turns, replace(last, goal_only="\n".join(self.first), plain=self._text(number, plain=True)))
 
@@ -151,7 +152,7 @@ class _Draft:
 
 
 def _fit(draft: _Draft, limit: int, budget: Budget) -> int:
-    """Make the draft fit, and return how many lines of the page it may show."""
+    """Shorten the draft to the limit, and return the number of page lines that fit."""
     if budget.count is None:
         raise ValueError("max_tokens needs count, the tokenizer's measure.")
     lines, count = draft.lines or [], budget.count
@@ -189,7 +190,7 @@ def _fit(draft: _Draft, limit: int, budget: Budget) -> int:
 def _cut_lines(
     lines: Sequence[PageLine], order: Sequence[int], most: int, room: int, count_text: Measure
 ) -> list[PageLine]:
-    """The lines, with those that may fit into `room` tokens cut to `most` tokens each."""
+    """Return the lines, with those that may fit into `room` tokens cut to `most` tokens each."""
     short, reach = list(lines), 0
     for index in order:
         short[index] = short[index].shortened(most, count_text)
@@ -200,7 +201,7 @@ def _cut_lines(
 
 
 def _shortened(asides: Sequence[Aside], limit: int, count_text: Measure) -> list[Aside]:
-    """The asides, each within its share of the budget."""
+    """Return the parts, each cut to its share of the budget."""
     chat = sum(aside.kind == "chat" for aside in asides)
     short = []
     for aside in asides:

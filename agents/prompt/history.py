@@ -1,4 +1,4 @@
-"""The history of an episode in a few words: the last actions in full, earlier ones by kind and target."""
+"""A short history of an episode: the last actions in full, earlier actions by kind and target."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from itertools import groupby
 from selfsurf.agents.prompt.tokens import cut
 
 MAX_HISTORY = 5
-"""Most past actions shown one by one."""
+"""Maximum number of past actions that are listed one by one."""
 
 _MAX_TARGETS = 3
-"""Most targets named for a kind of action."""
+"""Maximum number of targets named for each kind of action."""
 
 
 def compacted(history: Sequence[str], limit: int | None = None, count: Callable[[str], int] | None = None) -> str:
     """Return the history as one line.
 
-    Up to `MAX_HISTORY` actions are shown as they are. Of more, repetitions in a row are written once
-    (`{"scroll":"down"} x3`), and those before the last `MAX_HISTORY` are only counted:
+    Up to `MAX_HISTORY` actions are listed as they are. In longer histories, consecutive repetitions are folded
+    (`{"scroll":"down"} x3`), and actions before the last `MAX_HISTORY` are only counted:
     `earlier: 7 steps (click x5, fill x2)`.
 
     Args:
-        history: the actions so far as short texts, oldest first, as `agents.llm_agent.describe` writes them.
-        limit: most tokens; None for no limit. To stay below it, long actions are cut, then fewer are shown, then none.
-        count: number of tokens of a text; needed with `limit`.
+        history: the actions so far as short texts, oldest first, as `agents.memory.describe` writes them.
+        limit: maximum number of tokens; None for no limit. To stay below it, long actions are cut, then fewer are
+            listed, then none.
+        count: number of tokens of a text; required with `limit`.
     """
     if limit is None:
         return next(_versions(history, None))
@@ -41,7 +42,7 @@ def compacted(history: Sequence[str], limit: int | None = None, count: Callable[
 
 
 def _versions(history: Sequence[str], shorten: Callable[[str], str] | None) -> Iterator[str]:
-    """Ways to write it, the longest first."""
+    """Yield versions of the history, the longest first."""
     if len(history) <= MAX_HISTORY:
         yield "; ".join(history)
     folded = [(text, len(list(run))) for text, run in groupby(history)]
@@ -73,7 +74,7 @@ def _earlier(folded: Sequence[tuple[str, int]], *, targets: bool) -> str:
 
 
 def _kind_and_target(text: str) -> tuple[str, str]:
-    """Read `{"click":4} link "Eget"` as click and `link "Eget"`; any other text is its own kind."""
+    """Split `{"click":4} link "Eget"` into click and `link "Eget"`; other texts are returned as the kind."""
     try:
         data, end = json.JSONDecoder().raw_decode(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Prompts by name: the two of this package, and classes of one's own."""
+"""Prompt writers by name: those of this package, and custom classes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from selfsurf.agents.prompt.prompt import PromptWriter
 from selfsurf.browser_env.classes import load_class
 
 WRITERS: dict[str, type[PromptWriter]] = {"compact": Compact, "chat": Chat}
-"""The small model's prompt, and the strong model's."""
+"""Prompt writers of this package by name: the small model's and the strong model's."""
 
 AUTO = "auto"
-"""`compact` for small models, `chat` for large ones and those of unknown size, which are behind servers."""
+"""Name that selects `compact` for small models, and `chat` for large models and remote models of unknown size."""
 
 
 def check_prompt(name: str) -> str:
-    """Return the name of a prompt.
+    """Return the name of a prompt if it is valid.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: no prompt has this name.
     """
     if name != AUTO:
         _class(name)
@@ -30,19 +30,19 @@ def check_prompt(name: str) -> str:
 
 
 PromptName: TypeAlias = Annotated[str, AfterValidator(check_prompt)]
-"""`auto`, `compact`, `chat`, or `file.py:Class` or `module:Class` of a `PromptWriter`."""
+"""Name of a prompt: `auto`, `compact`, `chat`, or `file.py:Class` or `module:Class` of a `PromptWriter`."""
 
 
 def writer_of(prompt: Any, *, small: bool) -> PromptWriter:
-    """Return what writes the prompts.
+    """Return a prompt writer by name.
 
     Args:
-        prompt: a `PromptName`, or a writer.
-        small: of the model: decides for `auto`.
+        prompt: a `PromptName`, or a writer, which is returned unchanged.
+        small: whether the model is small, which decides between the prompts for `auto`.
 
     Raises:
-        ValueError: there is none of that name.
-        TypeError: it is no writer.
+        ValueError: no prompt has this name.
+        TypeError: the object is not a prompt writer.
     """
     if isinstance(prompt, str):
         prompt = _class("compact" if small else "chat")() if prompt == AUTO else _class(prompt)()
@@ -58,7 +58,7 @@ def writer_of(prompt: Any, *, small: bool) -> PromptWriter:
 
 
 def name_of(writer: PromptName | PromptWriter) -> PromptName:
-    """Return the name by which the class of a writer is found again; a name stays as it is."""
+    """Return the name from which a writer's class can be loaded again; names are returned unchanged."""
     if isinstance(writer, str):
         return writer
     kind = type(writer)

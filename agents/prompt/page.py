@@ -1,4 +1,4 @@
-"""The page as lines of a prompt: each element's id after its label, and what to leave out of a long page."""
+"""The page as lines of a prompt, with each element's id after its label, and the shortening of long pages."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _OF_PROMPTS = re.compile(
     r"|Correct action"
     r"|\(\d+ more lines with \d+ elements left out\)"
 )
-"""What the lines of prompts begin with, which no text of a page may pass for."""
+"""Pattern of the line beginnings that prompts use, which page text must not imitate."""
 
 
 _LISTED = 3000
-"""Most characters of a title or an event."""
+"""Character limit of a title or an event."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,19 @@ class PageLine:
     text: str
     element_id: int | None = None
     handle: str = ""
-    """The end of the text that names its element; never cut."""
+    """The end of the text, with the element's id in the form of an action; never cut."""
 
     def shortened(self, limit: int, count: Callable[[str], int]) -> PageLine:
-        """The line with at most `limit` tokens before its handle, and a note of how many it had."""
+        """Return the line with at most `limit` tokens before its handle; a note gives the original length."""
         label = self.text.removesuffix(self.handle).rstrip() if self.handle else self.text
         short = cut(label, limit, count)
         return self if short == label else replace(self, text=f"{short} {self.handle}".rstrip())
 
 
 def page_lines(obs: Observation, kinds: Sequence[str] = DEFAULT_KINDS, goal: str = "") -> list[PageLine]:
-    """The page's outline with each element's handle behind its label, and without lines that only repeat the goal.
+    """Return the page's outline with each element's handle after its label, without lines that only repeat the goal.
 
-    Text that looks like a line of the prompt (`Goal: ...`) is in quotes, like text that looks like one of the outline.
+    Text that imitates a line of the prompt (`Goal: ...`) is quoted, like text that imitates a line of the outline.
     """
     by_id = {element["id"]: element for element in obs["elements"]}
     lines, used = [], set()
@@ -64,10 +64,10 @@ def page_lines(obs: Observation, kinds: Sequence[str] = DEFAULT_KINDS, goal: str
 
 
 def handle(element: Element, kinds: Sequence[str] = DEFAULT_KINDS) -> str:
-    """The element's id in the form of the action that it is there for: `{"click":4}`, `{"fill":3}`, `{"select":5}`.
+    """Return an element's id in the form of its usual action: `{"click":4}`, `{"fill":3}`, `{"select":5}`.
 
-    A small model that has found the label writes what follows it: copying is the first thing that it learns, and a bare
-    id (`link "Eget" id 4`) is copied far less often.
+    A small model that has found the label copies the text after it, which is the first skill it learns; it copies a
+    bare id (`link "Eget" id 4`) far less often.
     """
     if "select" in kinds and element["tag"] == "select":
         kind = "select"
@@ -81,21 +81,21 @@ def handle(element: Element, kinds: Sequence[str] = DEFAULT_KINDS) -> str:
 
 
 def label(element: Element) -> str:
-    """An element as the outline shows it, without its id: `button "OK" disabled`."""
+    """Return an element's line in the outline without its id: `button "OK" disabled`."""
     value = f" value={quote(element['value'])}" if element["value"] else ""
     return " ".join([f"{element['role']} {quote(element['name'])}{value}", *element["states"]])
 
 
 def listed(texts: Iterable[str], separator: str) -> str:
-    """Join titles or events, each on one line and in quotes where it could be taken for several."""
+    """Join titles or events, each on one line, and quoted if it contains the separator."""
     shown = (visible(one_line(text, _LISTED)) for text in texts)
     return separator.join(quote(text) if separator.strip() in text or text.startswith('"') else text for text in shown)
 
 
 def priority(lines: Sequence[PageLine], seen: Sequence[Element]) -> list[int]:
-    """Line numbers in the order in which they are worth showing: the viewport, what is below, what is above.
+    """Return line numbers by importance: first the viewport, then the lines below, then those above.
 
-    The viewport is the longest run of elements in view. Others in view, such as a header that stays, come next.
+    The viewport is the longest run of elements in view. Other elements in view, such as a sticky header, come next.
     """
     elements = [index for index, line in enumerate(lines) if line.element_id is not None]
     visible = {element["id"] for element in seen if element["in_viewport"]}
@@ -113,13 +113,13 @@ def priority(lines: Sequence[PageLine], seen: Sequence[Element]) -> list[int]:
 
 
 def render(lines: Sequence[PageLine], order: Sequence[int], number: int, *, handles: bool = True) -> str:
-    """The `number` most important lines in the page's order, with a note wherever some are left out.
+    """Return the `number` most important lines in page order, with a note wherever lines are left out.
 
     Args:
-        lines: of the page.
-        order: their indices, the most important first.
-        number: how many to show.
-        handles: show the elements' handles, without which nothing says how to act on them.
+        lines: the lines of the page.
+        order: indices of the lines, the most important first.
+        number: number of lines to show.
+        handles: whether to show the elements' handles, which are needed to act on them.
     """
     kept = set(order[:number])
     parts: list[str] = []

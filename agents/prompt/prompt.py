@@ -1,7 +1,7 @@
-"""What a model is shown of a turn: the parts that every prompt is made from, and what a teacher adds to one.
+"""Parts from which every prompt is made, the interface of prompt writers, and hints for teachers.
 
-A prompt is written by a `PromptWriter`: `compact.py` has the small model's, `chat.py` the strong model's, and one of
-your own is a class with `build`. Knows the model only through token counts.
+Prompts are written by a `PromptWriter`: `compact.py` has the small model's, `chat.py` the strong model's, and a custom
+writer is a class with `build`. The model is known only through token counts.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from selfsurf.agents.reply.kinds import DEFAULT_KINDS
 from selfsurf.browser_env.observation import Observation
 
 DEMONSTRATION = "Correct action: {action}\nReply with exactly this: {action}"
-"""What turns a student's prompt into the teacher's."""
+"""Text that turns a student's prompt into the teacher's."""
 
 LISTED_DEMONSTRATION = 'Correct action: {action}\nReply with exactly this: {"actions":[{action}]}'
-"""The same where replies are lists of actions."""
+"""Text that turns a student's prompt into the teacher's, for replies with a list of actions."""
 
 
 class PromptTooLong(ValueError):
@@ -32,73 +32,73 @@ class PromptTooLong(ValueError):
 
 @dataclass(frozen=True)
 class Prompt:
-    """A conversation and what the model can see in it."""
+    """A conversation, and the ids that the model can see in it."""
 
     messages: tuple[Message, ...]
     visible_ids: frozenset[int]
     """Elements whose ids are in the prompt's text or drawn on its picture."""
     lines_left_out: int = 0
-    """Lines of the page that did not fit."""
+    """Number of page lines that did not fit."""
     examples_left_out: int = 0
-    """Examples that did not fit."""
+    """Number of examples that did not fit."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What there is to say in one turn besides the observation."""
+    """The content of a prompt besides the observation."""
 
     goal: str
     history: Sequence[str] = ()
-    """The actions so far as short texts, and what functions have said, oldest first."""
+    """Past actions as short texts, and results of functions, oldest first."""
     thoughts: Sequence[str] = ()
-    """What the model thought before each action, empty where it said nothing; as many as actions."""
+    """The model's thoughts, one before each entry of the history; empty texts for none."""
     error: str = ""
-    """What was wrong with the last reply; what went wrong on the page is `obs["last_error"]`."""
+    """Error in the last reply; errors on the page are in `obs["last_error"]`."""
     advice: str = ""
-    """What else the model should know, such as what was done instead of its last action."""
+    """Further information for the model, such as a guard's replacement of its last action."""
     actions: Sequence[str] = DEFAULT_KINDS
-    """Kinds of actions to offer, those of them that the page allows (`agents.reply.kinds.offered`)."""
+    """Kinds of actions to offer, as far as the page allows them (`agents.reply.kinds.offered`)."""
     files: Sequence[str] = ()
-    """The names of those that may be uploaded."""
+    """Names of the files that may be uploaded."""
     max_actions: int = 1
-    """Most actions of the reply."""
+    """Maximum number of actions in the reply."""
     constrained: bool = False
-    """The reply is kept to JSON, so that its form needs no explanation."""
+    """Whether the reply is constrained to JSON, so that its form needs no explanation."""
     calls: bool | Literal["kinds"] = False
-    """The server is told of the actions, and of functions, as tools; the reply is a call of one. `"kinds"`: there is a
-    tool for each kind of action."""
+    """Whether actions and functions are offered as tools, so that the reply is a tool call; `"kinds"` for one tool per
+    kind of action."""
     functions: Sequence[Function] = ()
-    """What the model may call by JSON instead; empty where the server is told of them as tools."""
+    """Functions that the model may call by JSON; empty if the server offers them as tools."""
     instructions: str = ""
-    """The user's own words."""
+    """The user's own instructions."""
     examples: Sequence[Example] = ()
-    """Earlier turns in which the right action was given, the most useful first."""
+    """Few-shot examples, the most useful first."""
     picture: Picture | None = None
-    """An image of the page, for the last message."""
+    """Image of the page, for the last message."""
     text_page: bool = True
-    """Show the page as text. False takes a picture with marks."""
+    """Whether to show the page as text; without text, a picture with marks is required."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How long a prompt may be, in tokens of the model's own tokenizer."""
+    """Length limit of a prompt, in tokens of the model's own tokenizer."""
 
     max_tokens: int | None = None
-    """Of the whole prompt; None for no limit."""
+    """Token limit of the whole prompt; None for no limit."""
     count: Callable[[Sequence[Message]], int] | None = None
-    """Counts a conversation under the model's own template; there wherever there is a limit."""
+    """Function that counts the tokens of a conversation under the model's own template; required with a limit."""
     count_text: Callable[[str], int] | None = None
-    """Counts a text alone; None: by what it adds to a conversation."""
+    """Function that counts the tokens of a text alone; None to count what the text adds to a conversation."""
 
     def cut(self, text: str, share: float = 1.0) -> str:
-        """Return the text if it takes at most this share of the limit, else its beginning and how much is missing."""
+        """Return the text if it takes at most this share of the limit, else its beginning with a note of its length."""
         return text if self.max_tokens is None else cut(text, int(share * self.max_tokens), self.measure)
 
     def measure(self, text: str) -> int:
         """Count the tokens of a text.
 
         Raises:
-            ValueError: there is no count.
+            ValueError: the budget has no function to count tokens.
         """
         if self.count_text is not None:
             return self.count_text(text)
@@ -108,20 +108,20 @@ class Budget:
 
 
 class PromptWriter(Protocol):
-    """Writes prompts. A class of your own inherits the defaults, and writes `build`.
+    """Interface of prompt writers. A custom class inherits the defaults and implements `build`.
 
-    The reply is read by `agents.reply.parse`, which knows the usual forms of actions: compact and full JSON, calls,
-    labelled lines.
+    Replies are parsed by `agents.reply.parse`, which accepts the usual forms of actions: compact and full JSON, calls,
+    and labelled lines.
     """
 
     max_new_tokens: int = 1024
-    """Room for the reply, unless the agent is told another."""
+    """Default token limit of a reply."""
     prefill: str = ""
-    """The reply's first characters, given to the model."""
+    """First characters of the reply, given to the model."""
     actions: Sequence[str] = DEFAULT_KINDS
-    """Kinds of actions that are offered, unless the agent is told others."""
+    """Kinds of actions that are offered by default."""
     open_actions: Sequence[str] = ()
-    """Those that are offered where no task judges the goal; empty: `actions`."""
+    """Kinds of actions that are offered by default where no task judges the goal; empty to offer `actions`."""
     thinks: bool = False
     """Whether a constrained reply begins with a `thought`."""
 
@@ -129,12 +129,12 @@ class PromptWriter(Protocol):
         """Write the prompt of one turn; its last message is the user's.
 
         Args:
-            obs: what the environment returned; its `dom` is a whole outline.
-            turn: what else there is to say.
-            budget: how long it may be.
+            obs: an observation of the environment, with a whole outline as `dom`.
+            turn: the content besides the observation.
+            budget: the length limit.
 
         Raises:
-            PromptTooLong: what is never cut exceeds the budget.
+            PromptTooLong: the part that is never cut exceeds the budget.
         """
         raise NotImplementedError
 
@@ -145,12 +145,12 @@ def with_demonstration(
     """Return the conversation with the correct action at the end of the user's last message.
 
     Args:
-        messages: what the student sees.
-        privileged: `{"action": {...}, "reason": str}`; None leaves the conversation as it is.
-        wording: with `{action}` in it.
+        messages: the student's conversation.
+        privileged: `{"action": {...}, "reason": str}`; None leaves the conversation unchanged.
+        wording: text with `{action}` in it.
 
     Raises:
-        ValueError: there is no user message.
+        ValueError: the conversation has no user message.
         browser_env.errors.ActionError: the action is malformed.
     """
     return tuple(messages) if privileged is None else with_hint(messages, demonstration(privileged["action"], wording))
@@ -160,8 +160,8 @@ def demonstration(action: Any, wording: str = DEMONSTRATION) -> str:
     """Return the text that presents an action as the correct one.
 
     Args:
-        action: in any form.
-        wording: with `{action}` in it.
+        action: the action, in any form.
+        wording: text with `{action}` in it.
 
     Raises:
         browser_env.errors.ActionError: the action is malformed.
@@ -170,10 +170,10 @@ def demonstration(action: Any, wording: str = DEMONSTRATION) -> str:
 
 
 def check_wording(wording: str) -> str:
-    """Return the wording of a demonstration.
+    """Return the wording of a demonstration if it is valid.
 
     Raises:
-        ValueError: it does not contain `{action}`.
+        ValueError: the wording does not contain `{action}`.
     """
     if "{action}" not in wording:
         raise ValueError(f"{wording!r} lacks {{action}}, the place of the action")
@@ -181,20 +181,20 @@ def check_wording(wording: str) -> str:
 
 
 Sight: TypeAlias = Literal["all", "page", "goal"]
-"""What a teacher sees besides its hint: all that the student sees; the same without the history and without the actions
-behind the page's elements; or only the goal and the instructions."""
+"""The teacher's view besides its hint: all of the student's prompt; the same without history and element handles; or
+only the goal and the instructions."""
 
 
 def with_hint(messages: Conversation, hint: str, *, sight: Sight = "all") -> tuple[Message, ...]:
     """Return the conversation with a hint for the teacher at the end of the user's last message.
 
     Args:
-        messages: what the student sees.
-        hint: the text.
-        sight: what else the teacher sees.
+        messages: the student's conversation.
+        hint: the text to add.
+        sight: how much of the student's last message the teacher sees.
 
     Raises:
-        ValueError: there is no user message.
+        ValueError: the conversation has no user message.
     """
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].role == "user":

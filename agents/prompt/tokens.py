@@ -1,7 +1,7 @@
-"""Cutting to a number of tokens, knowing a tokenizer only by its counts.
+"""Cutting texts to a token limit, using only a tokenizer's counts.
 
-A count can be expensive (a whole prompt, a request to a server), so few are made: the number of characters says where
-to look, and exact counts decide.
+A count can be expensive (a whole prompt, a request to a server), so few are made: the number of characters predicts
+where to look, and exact counts decide.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 _RATE = 0.3
-"""Tokens per character, before anything is known about the text."""
+"""Assumed tokens per character before any count of the text."""
 
 _GUESSES = 6
-"""Guesses by characters before the search continues by bisection."""
+"""Number of guesses by characters before the search continues by bisection."""
 
 
 def most_that_fit(sizes: Sequence[int], count: Callable[[int], int], limit: int, none: int) -> int:
-    """Return the greatest number of pieces, taken in order, that fits; where counts are not monotonic, one that fits.
+    """Return how many leading pieces fit at most; with non-monotonic counts, some number that fits.
 
     Args:
-        sizes: about how long each piece is, in characters.
+        sizes: approximate length of each piece, in characters.
         count: exact number of tokens with that many pieces.
-        limit: most tokens.
-        none: what `count(0)` is, no more than `limit`.
+        limit: maximum number of tokens.
+        none: the value of `count(0)`, at most `limit`.
     """
     sums = list(accumulate(sizes, initial=0))
-    low, high = 0, len(sizes) + 1  # low fits, high does not, or is more than there are
+    low, high = 0, len(sizes) + 1  # `low` fits; `high` does not fit or exceeds the number of pieces
     at, tokens, rate = 0, none, _RATE
     guesses = 0
     while high - low > 1:
@@ -44,14 +44,14 @@ def most_that_fit(sizes: Sequence[int], count: Callable[[int], int], limit: int,
 
 
 def cut(text: str, limit: int, count: Callable[[str], int]) -> str:
-    """Return the text if it has at most `limit` tokens, else its beginning and how many tokens are missing.
+    """Return the text if it has at most `limit` tokens, else its beginning with a note of its original length.
 
-    The note counts, too. Where not even the note fits, the result is empty.
+    The note counts toward the limit. If not even the note fits, the result is empty.
     """
     if limit <= 0:
         return ""
     if len(text.encode("utf-8", "replace")) < limit:
-        return text  # a token is at least a byte
+        return text  # a token has at least one byte
     total = count(text)
     if total <= limit:
         return text

@@ -1,4 +1,4 @@
-"""The picture for a model that sees images: the screenshot, with or without the elements' ids on it."""
+"""The page's picture for models that see images: the screenshot, with or without the elements' ids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.observe import marks
 
 MAX_IMAGE_SIDE = 1280
-"""Pixels of the longer side: the usual viewport is not scaled."""
+"""Pixels of a picture's longer side; screenshots of the usual viewport are not scaled down."""
 
 MARKS_NOTE = "The screenshot shows the page, with each element's id beside it."
 SCREENSHOT_NOTE = "The screenshot shows the page."
@@ -22,20 +22,20 @@ class Picture:
     """An image of the page for a prompt."""
 
     image: NDArray[np.uint8]
-    """(height, width, 3), RGB."""
+    """Pixels of shape (height, width, 3), RGB."""
     ids: frozenset[int] = frozenset()
-    """Elements whose ids are drawn on it."""
+    """Elements whose ids are drawn on the image."""
     note: str = SCREENSHOT_NOTE
-    """What the prompt says about it."""
+    """Text of the prompt about the picture."""
 
 
 def picture(obs: Observation, *, marked: bool, max_side: int | None = MAX_IMAGE_SIDE) -> Picture:
     """Make the picture of an observation.
 
     Args:
-        obs: has a screenshot; the boxes of its elements are in its pixels.
+        obs: an observation with a screenshot; the boxes of its elements are in pixels of the screenshot.
         marked: draw boxes and ids. They are drawn after scaling down, so that the digits stay legible.
-        max_side: scale down to this many pixels of the longer side; None leaves the size.
+        max_side: maximum number of pixels of the longer side; None keeps the size.
 
     Raises:
         ValueError: there is no screenshot.
@@ -66,7 +66,7 @@ def _shrunk(element: Element, scale: float) -> Element:
 
 
 def _is_marked(element: Element, image: NDArray[np.uint8]) -> bool:
-    """Whether `browser_env.observe.marks.draw` draws it."""
+    """Whether `browser_env.observe.marks.draw` draws the element."""
     x, y, width, height = element["bbox"]
     inside = x < image.shape[1] and y < image.shape[0] and x + width > 0 and y + height > 0
     return element["in_viewport"] and "covered" not in element["states"] and width > 0 and height > 0 and inside

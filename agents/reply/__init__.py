@@ -1,1 +1,1 @@
-"""What a model writes: the short JSON of actions, the grammar and schema that constrain it, and how it is parsed."""
+"""Replies of models: compact JSON for actions, grammars and schemas that constrain replies, and the parser."""

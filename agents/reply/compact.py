@@ -1,4 +1,4 @@
-"""Writes actions as the short JSON that models write: `{"click":4}` for `{"action": "click", "id": 4}`.
+"""Conversion of actions to the compact JSON that models write: `{"click":4}` for `{"action": "click", "id": 4}`.
 
 `browser_env.act.compact` describes the form and reads it.
 """
@@ -18,11 +18,12 @@ from selfsurf.browser_env.observation import Element
 def compact(action: Action | dict[str, Any] | str, *, labels: Labels = False, elements: Sequence[Element] = ()) -> str:
     """Return the action as compact JSON without blanks.
 
-    With `labels`, one of the elements is named as `LLMAgent(labels=...)` names it: `{"on":"Send","click":4}`,
-    `{"on":"Email","fill":3,"in":"Email","text":"..."}`; with `"fields"` `{"fill":3,"in":"Email","text":"..."}`.
+    With `labels`, the action's element is also named if it is among `elements`, as `LLMAgent(labels=...)` requires:
+    `{"on":"Send","click":4}`, `{"on":"Email","fill":3,"in":"Email","text":"..."}`; with `"fields"`
+    `{"fill":3,"in":"Email","text":"..."}`.
 
-    What the short form can't say (a click at a point, a double click) is given in full, except that scrolling
-    keeps its direction only.
+    Actions without a compact form (a click at a point, a double click) are given in full. Scrolling is reduced to its
+    direction.
 
     Raises:
         ActionError: the action is malformed.
@@ -63,14 +64,14 @@ def compact(action: Action | dict[str, Any] | str, *, labels: Labels = False, el
 
 
 def as_written(action: Action, observation: Mapping[str, Any]) -> Action | None:
-    """Return what a guided reply can say of an action; None where none can say it, such as a double click.
+    """Return the action in the form that a guided reply can express; None for others, such as a double click.
 
-    A key loses the element that it was pressed at if that has the focus, scrolling all but its direction, a wait its
-    length, what is filled in the blanks before it.
+    A key press loses its element if that has the focus, scrolling keeps only the direction, a wait gets the nearest
+    length on offer, and filled text loses leading blanks.
 
     Args:
-        action: as it was done.
-        observation: the page that it was done on: `elements`, and `tabs` if there are several.
+        action: the action as carried out.
+        observation: the page before the action: `elements`, and `tabs` if there are several.
     """
     elements = observation["elements"]
     if isinstance(action, Press) and any(one["id"] == action.id and "focused" in one["states"] for one in elements):

@@ -1,7 +1,7 @@
-"""The grammar of a valid action on an element that exists, and its token masks. Lark, for llguidance.
+"""Lark grammars of valid actions on existing elements, for llguidance, and their token masks.
 
-Element ids change at every step, so a grammar is built for each prompt; compiling one takes a millisecond or two.
-A grammar always describes the whole reply; a prefill's tokens are fed to the matcher first.
+Element ids change at every step, so a grammar is built for each prompt; compiling it takes a millisecond or two. A
+grammar always describes the whole reply; a prefill's tokens are fed to the matcher first.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ def grammar(
     labels: Labels = False,
     said: Sequence[str] = (),
 ) -> str:
-    """Build the Lark grammar of one action in compact JSON, or of a list of them.
+    """Build the Lark grammar of one action in compact JSON, or of a list of actions.
 
     Args:
-        elements: the elements that the model can see; no other id can be written, and no other option of a
-            `<select>` than the element's own.
-        kinds: the actions to offer, those of them that the page allows.
-        max_text: most characters of a text.
-        thought: most characters of a `thought` that comes before the `action`; 0: the action stands alone.
-        max_actions: with more than 1, the reply is `{"actions":[...]}` with as many at most.
-        tabs: all that are open; no other can be gone to.
-        files: the names of those that may be uploaded.
-        labels: elements are named, too (`agents.reply.kinds.forms`).
-        said: the only texts that can be filled in or typed; any if empty.
+        elements: the elements that the model can see. Other ids are excluded, and so are options of a `<select>` other
+            than the element's own.
+        kinds: the kinds of actions to offer, as far as the page allows them.
+        max_text: character limit of a text.
+        thought: character limit of a `thought` before the `action`; 0 for an action without a thought.
+        max_actions: with more than 1, the reply is `{"actions":[...]}` with at most that many actions.
+        tabs: all open tabs; other tabs are excluded.
+        files: names of the files that may be uploaded.
+        labels: whether elements are also named (`agents.reply.kinds.forms`).
+        said: the only texts that can be filled in or typed; any text if empty.
     """
     alternatives: list[str] = []
     terminals: dict[str, str] = {}
@@ -92,7 +92,7 @@ def grammar(
 
 
 def ll_tokenizer(tokenizer: Any, eos_token_ids: Collection[int] = ()) -> LLTokenizer:
-    """Return llguidance's wrapper of a fast Hugging Face tokenizer. Making one takes about half a second; it is kept.
+    """Return llguidance's wrapper of a fast Hugging Face tokenizer, cached since creating it takes about half a second.
 
     Args:
         tokenizer: a fast tokenizer.
@@ -114,7 +114,7 @@ _WRAPPED: weakref.WeakKeyDictionary[Any, dict[tuple[int, ...], LLTokenizer]] = w
 
 
 class Matcher:
-    """The position of one reply in its grammar."""
+    """Matcher of one reply against its grammar, token by token."""
 
     def __init__(self, tokenizer: LLTokenizer, text: str, prefill_ids: Sequence[int] = ()) -> None:
         """Compile the grammar and consume the prefill.
@@ -134,11 +134,11 @@ class Matcher:
 
     @property
     def done(self) -> bool:
-        """Whether only the end can follow."""
+        """Whether the reply is complete, so that only its end can follow."""
         return bool(self._matcher.is_stopped())
 
     def allowed(self) -> NDArray[np.bool_]:
-        """The tokens that may come next, as a boolean array over the tokenizer's vocabulary."""
+        """Return the tokens that may come next, as a boolean array over the tokenizer's vocabulary."""
         self._matcher.unsafe_compute_mask_ptr(self._bits.ctypes.data, self._bits.nbytes)
         bits = np.unpackbits(self._bits.view(np.uint8), bitorder="little")
         return bits[: self._vocabulary].astype(np.bool_)
@@ -147,10 +147,10 @@ class Matcher:
         """Consume the rest of the reply if only one is possible, and return its tokens.
 
         Args:
-            longest: most tokens that it may have.
+            longest: maximum number of tokens of the rest.
 
         Returns:
-            The tokens, empty if the reply is complete; None if there is a choice, and then nothing is consumed.
+            The tokens, empty if the reply is complete; None if there is a choice, without consuming anything.
         """
         ending: list[int] = []
         while not self.done:
@@ -163,14 +163,14 @@ class Matcher:
         return ending
 
     def likely(self) -> list[int]:
-        """Return tokens for the text that must come next, if any must; other tokens may spell the same text."""
+        """Return tokens for the text that must come next, if any; other tokens may spell the same text."""
         return list(self._matcher.compute_ff_tokens())
 
     def step(self, token_id: int) -> None:
         """Advance by one token.
 
         Raises:
-            ValueError: the grammar does not allow it; the matcher can't be used any more.
+            ValueError: the grammar does not allow the token; the matcher can't be used any more.
         """
         if not self._matcher.consume_token(token_id):
             raise ValueError(f"The grammar does not allow token {token_id} here.")
@@ -216,7 +216,7 @@ def token_masks(
 
 
 def _text(most: int, kind: Text = Text.ANY) -> str:
-    """The pattern of a JSON string's inside."""
+    """Return the pattern of a JSON string's content."""
     escaped = r'\\["\\]'
     one = rf'([^"\\\x00-\x1F\x7F]|{escaped})'
     if kind is Text.VALUE:

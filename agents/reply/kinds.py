@@ -1,4 +1,4 @@
-"""The actions that a model can be offered, and what each may hold on a page: the source of grammar and schema."""
+"""Kinds of actions that a model can be offered, and their possible arguments on a page, for both grammar and schema."""
 
 from __future__ import annotations
 
@@ -12,65 +12,65 @@ KINDS = (
     "click", "fill", "type", "select", "hover", "press", "scroll", "drag", "upload", "navigate", "back", "forward",
     "reload", "new_tab", "focus_tab", "close_tab", "wait", "message", "ask_user", "finish", "infeasible",
 )  # fmt: skip
-"""The actions that a model can be offered: all that the environment knows."""
+"""Kinds of actions that a model can be offered: all that the environment supports."""
 
 DEFAULT_KINDS = ("click", "fill", "select", "press", "scroll", "finish")
-"""The actions offered unless others are asked for."""
+"""Kinds of actions that are offered by default."""
 
 OPEN_KINDS = (
     "click", "fill", "select", "press", "scroll", "upload", "navigate", "back", "focus_tab", "close_tab", "wait",
     "finish", "infeasible",
 )  # fmt: skip
-"""Those offered to a small model for a goal that no task judges, which may lead anywhere."""
+"""Kinds of actions offered to a small model by default for a goal that no task judges, which may lead to any site."""
 
 GROUPS: dict[str, tuple[str, ...]] = {"default": DEFAULT_KINDS, "open": OPEN_KINDS, "all": KINDS}
-"""Names that stand for several kinds."""
+"""Names of groups of kinds."""
 
 KEYS = (
     "Enter", "Tab", "Escape", "Space", "Backspace", "Delete", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight",
     "PageUp", "PageDown", "Home", "End", "Control+a", "Control+c", "Control+v",
 )  # fmt: skip
-"""The keys that can be pressed under a grammar or schema."""
+"""Keys that can be pressed under a grammar or schema."""
 
 MAX_TEXT = 200
-"""Characters in one string of a reply without a thought."""
+"""Character limit of a string in a reply without a thought."""
 
 MOST_LABEL = 60
-"""Characters of the longest name that a reply calls an element by."""
+"""Character limit of an element's name as a label in a reply; elements with longer names are labelled by role."""
 
 EDITABLE_ROLES = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "slider"})
 _STATIC_INPUTS = frozenset({"button", "checkbox", "radio", "link", "menuitem", "switch", "tab", "option", "img"})
 
 
 class Text(Enum):
-    """A text, by the name that it has in a grammar."""
+    """Kinds of text arguments; the values are their names in grammars."""
 
     ANY = "TEXT"
     SOME = "SOME_TEXT"
-    """It is not empty."""
+    """Any text that is not empty."""
     VALUE = "VALUE"
-    """It begins with no blank: after a word a small model writes the next one with the blank that parts them."""
+    """Text without a leading blank, since small models begin a text with the blank that precedes their next word."""
 
 
 WAITS = (200, 1000)
-"""Milliseconds that can be waited for."""
+"""Lengths of a wait that can be chosen, in milliseconds."""
 
 Value: TypeAlias = Sequence[int] | Sequence[str] | Literal[True] | Text
-"""What an argument may be: one of these numbers or words, only true, or a text."""
+"""Possible values of an argument: one of these numbers or words, only true, or a text."""
 
 Labels: TypeAlias = bool | Literal["fields"]
-"""What a reply names besides ids: nothing; a field, between its id and what goes into it (`"fields"`); or all that it
-acts on, before the id, and a field again before what goes into it (True)."""
+"""Labels in a reply besides ids: False for none, `"fields"` for a field's label before its text or option, True also
+for every element's label before its id."""
 
 Texts: TypeAlias = Literal["free", "goal"]
-"""What a reply may fill in or type: any text, or what the goal says (`agents.reply.said`)."""
+"""Texts that a reply may fill in or type: any text, or only texts of the goal (`agents.reply.said`)."""
 
 WITHOUT_ELEMENT: dict[str, Value] = {
     "press": KEYS, "scroll": ("down", "up"), "wait": WAITS, "focus_tab": range(10),
     "back": True, "forward": True, "reload": True, "close_tab": True, "navigate": Text.SOME,
     **dict.fromkeys(("new_tab", "message", "ask_user", "finish", "infeasible"), Text.ANY),
 }  # fmt: skip
-"""The main argument of the kinds that need no element."""
+"""Possible main arguments of the kinds of actions without an element."""
 
 
 def is_editable(element: Element) -> bool:
@@ -83,15 +83,15 @@ def is_editable(element: Element) -> bool:
 
 
 def takes_files(element: Element) -> bool:
-    """Whether files can be chosen for the element: it is a file input, stands for one, or may open a file chooser."""
+    """Whether files can be chosen for the element: a file input, its stand-in, or a button that may open a chooser."""
     return "disabled" not in element["states"] and ("file" in element["states"] or element["role"] == "button")
 
 
 def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return the kinds as a tuple, groups (`GROUPS`) by their kinds.
+    """Return the kinds as a tuple, with groups (`GROUPS`) expanded.
 
     Raises:
-        ValueError: a kind is unknown, or there is none.
+        ValueError: a kind is unknown, or none is given.
     """
     unknown = [kind for kind in kinds if kind not in KINDS and kind not in GROUPS]
     if unknown or not kinds:
@@ -101,7 +101,7 @@ def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
 
 
 def offered(kinds: Sequence[str], elements: Sequence[Element]) -> tuple[str, ...]:
-    """The kinds that are possible on a page with these elements; `wait` if there is no other."""
+    """Return the kinds that are possible on a page with these elements; only `wait` if none is."""
     fields = any(map(is_editable, elements))
     selects = any(element["tag"] == "select" for element in elements)
     need = {
@@ -112,7 +112,7 @@ def offered(kinds: Sequence[str], elements: Sequence[Element]) -> tuple[str, ...
 
 
 def label(element: Element) -> str:
-    """What a reply calls an element: its name, or else its role."""
+    """Return the element's label in a reply: its name, or its role if the name is empty, unprintable or too long."""
     name = element["name"]
     return name if name and name.isprintable() and len(name) <= MOST_LABEL else element["role"]
 
@@ -126,15 +126,16 @@ def forms(
     labels: Labels = False,
     said: Sequence[str] = (),
 ) -> list[dict[str, Value]]:
-    """The forms of the actions that a page allows, as compact JSON has them: names of arguments and their values.
+    """Return the compact JSON forms of the actions that a page allows, as argument names with their possible values.
 
     Args:
-        kinds: the actions to offer.
+        kinds: the kinds of actions to offer.
         elements: the elements that may be acted on.
-        tabs: all that are open; one can go to those that are not active.
-        files: the names of those that may be uploaded.
-        labels: what is named: first, as `on`, and a field (again) before what goes into it, as `in`.
-        said: the only texts that can be filled in or typed; any if empty.
+        tabs: all open tabs; inactive tabs can be focused.
+        files: names of the files that may be uploaded.
+        labels: which labels a reply contains: the element's at the start, as `on`, and a field's before its text or
+            option, as `in`.
+        said: the only texts that can be filled in or typed; any text if empty.
     """
     others = [number for number, tab in enumerate(tabs) if not tab["active"]]
     found: list[dict[str, Value]] = []
@@ -168,7 +169,7 @@ def _in(kind: str, field: Element, labels: Labels) -> dict[str, Value]:
 
 
 def _named(kind: str, elements: Iterable[Element]) -> list[dict[str, Value]]:
-    """A form for each label: first it, then the ids that it stands for."""
+    """Return one form for each label: the label, then the possible ids of its elements."""
     found: dict[str, list[Element]] = {}
     for element in elements:
         found.setdefault(label(element), []).append(element)
@@ -180,6 +181,6 @@ def _ids(elements: Iterable[Element]) -> list[int]:
 
 
 def _options(element: Element) -> list[str] | Text:
-    """The labels of a `<select>` that can be written in a reply, each once; any text if there is none."""
+    """Return the printable option labels of a `<select>`, each once; any text if there are none."""
     labels = dict.fromkeys(element.get("options", ()))
     return [label for label in labels if label and label.isprintable()] or Text.ANY

@@ -1,21 +1,21 @@
-"""From a model's text to an action on an element that exists. Never raises, never invents an element.
+"""Parser of a model's reply into an action on an existing element. It never raises and never invents an element.
 
-It looks for, in this order:
+It searches, in this order, for
 
 1. JSON objects that name an action: compact (`{"click":4}`), full, as a tool call, nested, fenced, sloppy;
 2. tool calls in tags (`<function=click>`), then calls (`click(4)`); raw tool calls of a template count as JSON;
 3. lines that begin with an action's name (`CLICK 4`, `type [3] [Ada]`);
-4. a statement that the goal is reached, or a reply that is nothing but the answer (`The answer is 42.`).
+4. a statement that the goal is reached, or a reply that consists of the answer alone (`The answer is 42.`).
 
-Of several, the first valid one counts: a reply is one step, and what follows is a plan or made up. But an action after
-a label such as `Action:` or `Answer:`, or in `<action>` tags, comes before all others, and one after a label such as
-`Thought:` comes last. Never read as actions: thinking (`<think>`; to the end of the reply where it is never closed),
-rejections ("not {...}"), quotations ("the page says ..."), texts inside an action, and copies of the prompt
-(`agents.reply.reading.echo`). A reply cut off by the token limit is read only if nothing but closing braces or a
-reason is missing; a number or text that may be incomplete is never acted upon.
+The first valid action counts: a reply is one step, and later actions are plans or made up. But an action after a label
+such as `Action:` or `Answer:`, or in `<action>` tags, takes precedence over all others, and an action after a label
+such as `Thought:` comes last. Never read as actions: thinking (`<think>`; to the end of the reply if it is never
+closed), rejections ("not {...}"), quotations ("the page says ..."), texts inside an action, and copies of the prompt
+(`agents.reply.reading.echo`). A reply cut off by the token limit is read only if nothing but closing braces or a reason
+is missing; an action with a number or text that may be incomplete is ignored.
 
-Where several actions are asked for, those that follow the first count, too: in the same list, or as JSON with nothing
-but marks of a list between them. They are read up to the first that is not valid, and none is passed over.
+If several actions are requested, those that follow the first also count: in the same list, or as JSON with only list
+marks in between. They are read up to the first invalid action; no action is skipped.
 """
 
 from __future__ import annotations
@@ -36,64 +36,64 @@ from selfsurf.browser_env import Action, ActionError, Finish, parse_action
 __all__ = ["ALIASES", "MAX_CHARACTERS", "How", "Parsed", "parse"]
 
 How: TypeAlias = Literal["json", "repaired", "call", "keyword", "words", "none"]
-"""Where the action was found: JSON as it stood, JSON after repair, a call, a keyword line, plain words, nowhere."""
+"""Notation of the action in the reply: valid JSON, repaired JSON, a call, a keyword line, plain words, or none."""
 
 MAX_CHARACTERS = 20_000
-"""A reply is read up to here, counted from the end of its thinking; the rest is ignored."""
+"""Maximum number of characters read from a reply, counted from the end of its thinking if the reply is longer."""
 
 MAX_CANDIDATES = 1000
-"""Most objects, and most possible actions, of a reply that are looked at."""
+"""Maximum number of objects, and of possible actions, considered in a reply."""
 
 MAX_CHECKED = 150
-"""Most of them that are checked, copies of the prompt not counted."""
+"""Maximum number of possible actions that are checked, not counting copies of the prompt."""
 
 _BLANK = "\ufffc"
 _BETWEEN = re.compile(
     r"(?i)(?:[\s,;\[\]`*-]|</?tool_call>|<[|｜][\w▁]{1,40}[|｜]>|json\b|\d+[.)]\s|(?:next )?actions?(?: \d+)?:)*"
 )
-"""What may stand between the actions of a list."""
+"""Pattern of the text between the actions of a list."""
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """What was read from a reply."""
+    """The result of parsing a reply."""
 
     action: Action | None
     error: str = ""
-    """Why there is no action, in one sentence; empty when there is one."""
+    """Reason why there is no action, in one sentence; empty if there is an action."""
     absent: Action | None = None
-    """The action that the error is about: well formed, but its element is not on the page."""
+    """The well-formed action that the error is about, if its element is not on the page."""
     how: How = "none"
     more: tuple[Action, ...] = ()
-    """What the reply says to do after it."""
+    """Further actions of the reply, in order."""
     unread: str = ""
-    """Why what follows those could not be read; empty if all could."""
+    """Error in the actions after those that were read; empty without one."""
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Something that may be an action: a full dict or a call string, and its place in the reply."""
+    """A possible action, as a full dict or a call string, and its place in the reply."""
 
     start: int
     end: int
     stage: int
-    """Place in the order of what is looked for."""
+    """Rank of the notation in the parser's search order, from 1 (JSON) to 7 (statements)."""
     how: How
     raw: dict[str, Any] | str
     explicit: bool = True
-    """It is not just a call in the middle of a sentence."""
+    """Whether the candidate is more than a call in the middle of a sentence."""
     place: int = 0
-    """In a list of actions."""
+    """Index of the candidate in its list of actions."""
 
 
 def parse(text: str, ids: Collection[int], prompt: str = "", *, most: int = 1) -> Parsed:
-    """Read the action in a model's reply.
+    """Parse the action in a model's reply.
 
     Args:
         text: the whole reply.
-        ids: the elements of the observation; an action on any other is an error.
-        prompt: all that the model was given, so that what it merely repeats is not taken for its choice.
-        most: how many actions are read, where several are asked for.
+        ids: ids of the observation's elements; an action on another element is an error.
+        prompt: the model's whole input, so that copies of it are not taken for the model's choice.
+        most: maximum number of actions to read.
     """
     if not text.strip():
         return Parsed(None, "The reply is empty.")
@@ -119,11 +119,11 @@ def parse(text: str, ids: Collection[int], prompt: str = "", *, most: int = 1) -
 
 
 def _read(text: str, found: list[Found], ids: Collection[int], prompt: str, most: int) -> tuple[Parsed, bool]:
-    """The first valid action, and whether one was passed over because it was copied from the prompt."""
+    """Return the first valid action, and whether an action was skipped because it was copied from the prompt."""
     echo, standing = Echo(text, prompt), Standing(text, found)
     candidates = list(islice(_candidates(text, found, lists=most > 1), MAX_CANDIDATES))
     refused = Parsed(None)
-    # In the order of the text, since a run of the prompt is known by what was copied before it.
+    # In text order, since copied runs of the prompt are recognised by the copies before them.
     copied = {(one.start, one.end): False for one in sorted(candidates, key=lambda one: one.start)}
     for place in copied:
         copied[place] = echo.holds(*place)
@@ -142,7 +142,7 @@ def _read(text: str, found: list[Found], ids: Collection[int], prompt: str, most
 
 
 def _runs(text: str, candidates: list[_Candidate]) -> list[list[list[_Candidate]]]:
-    """The lists of actions in the text; of each action, the ways to read it."""
+    """Group candidates into the text's lists of actions; each action is a list of its possible readings."""
     runs: list[list[list[_Candidate]]] = []
     for one in sorted(candidates, key=lambda one: (one.start, one.place)):
         last = runs[-1][-1][0] if runs else None
@@ -164,7 +164,7 @@ def _follows(text: str, last: _Candidate, one: _Candidate) -> bool:
 
 
 def _first_run(runs: list[list[list[_Candidate]]], standing: Standing, ids: Collection[int], most: int) -> Parsed:
-    """The actions of the first list that begins with a valid one, up to the first that is not."""
+    """Return the actions of the first list that begins with a valid action, up to the first invalid one."""
     refused = Parsed(None)
     for run in sorted(runs, key=lambda run: (standing.rank(run[0][0].start), run[0][0].stage))[:MAX_CHECKED]:
         actions: list[Action] = []
@@ -174,7 +174,7 @@ def _first_run(runs: list[list[list[_Candidate]]], standing: Standing, ids: Coll
             wrong = Parsed(None)
             for one in ways:
                 stands = not standing.rejected(one.start, one.end) and (one.explicit or _meant(standing, one))
-                if not stands and not actions:  # the words before are about the first of a list
+                if not stands and not actions:  # the words before a list apply to its first action
                     continue
                 checked = _check(one, ids)
                 if checked.action is not None:
@@ -192,7 +192,7 @@ def _first_run(runs: list[list[list[_Candidate]]], standing: Standing, ids: Coll
 
 
 def _candidates(text: str, found: list[Found], *, lists: bool) -> Iterator[_Candidate]:
-    """Everything in the text that may be an action; with `lists`, each action of a list has its place."""
+    """Yield all possible actions in the text; with `lists`, the actions of a list with their indices."""
     for one in found[:MAX_CANDIDATES]:
         how: How = "json" if one.strict else "repaired"
         listed = (action_list(one.data) if lists else None) or []
@@ -235,17 +235,17 @@ def _candidates(text: str, found: list[Found], *, lists: bool) -> Iterator[_Cand
 
 
 def _called(text: str, one: Found) -> bool:
-    """Whether the object may be a call's arguments; an empty one only right behind a name."""
+    """Whether the object may be a call's arguments; an empty object must directly follow the name."""
     return bool(one.data) or text[one.start - 1 : one.start] not in ("", " ", "}")
 
 
 def _meant(standing: Standing, one: _Candidate) -> bool:
-    """Whether a call in the middle of a sentence is what the sentence proposes."""
+    """Whether a sentence proposes the call in its middle, instead of quoting or considering it."""
     return not standing.quoted(one.start) and not standing.hypothetical(one.start)
 
 
 def _check(one: _Candidate, ids: Collection[int]) -> Parsed:
-    """The candidate's action, or what is wrong with it."""
+    """Return the candidate's action, or its error."""
     try:
         action = parse_action(one.raw)
     except (ActionError, RecursionError, OverflowError) as error:
@@ -260,7 +260,7 @@ def _check(one: _Candidate, ids: Collection[int]) -> Parsed:
 
 
 def _without(text: str, found: list[Found]) -> str:
-    """The text with its objects blanked out, everything else at its place."""
+    """Return the text with its objects blanked out and all other characters in place."""
     parts, position = [], 0
     for one in found:
         parts += [text[position : one.start], _BLANK * (one.end - one.start)]

@@ -1,4 +1,4 @@
-"""Reads a model's reply in an episode: the action in it, with what was there before and what it was shown in mind."""
+"""Reading of a model's reply in an episode, with the known elements and the prompt taken into account."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def read_reply(
     functions: Sequence[Function],
     most: int = 1,
 ) -> Parsed:
-    """Read the reply; an element that was there before is left to the guard that may find it again.
+    """Parse the reply. Actions on vanished elements are accepted, since a guard may find the element again.
 
     Args:
         completion: the reply.
-        messages: what the model was shown, which it may have copied.
+        messages: the prompt, which the model may have copied.
         obs: the page.
-        known: elements that were there before, and may be found again.
-        functions: that may be called.
-        most: most actions.
+        known: ids of elements of earlier pages, which a guard may find again.
+        functions: functions that the model may call.
+        most: maximum number of actions.
     """
     text = completion.text
     prompt = "\n".join(message.text for message in messages)
@@ -46,5 +46,5 @@ def read_reply(
 
 
 def unread(parsed: Parsed) -> str:
-    """Say what of a reply was not read."""
+    """Return a message to the model about the unread rest of its reply; empty if everything was read."""
     return parsed.unread and f"The rest of your last reply was not read: {parsed.unread}"

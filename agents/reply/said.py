@@ -1,29 +1,30 @@
-"""The texts that a goal says: what a reply may copy from it."""
+"""Texts of a goal that a reply may copy into a field."""
 
 from __future__ import annotations
 
 import re
 
 MOST_WORDS = 8
-"""Words of the longest run that is copied, if it isn't in quotes."""
+"""Maximum number of words in a text without quotation marks."""
 
 MOST_TEXTS = 400
-"""Texts of a goal: of a long one shorter runs are copied; if it has more words than this, any text is allowed."""
+"""Maximum number of word runs per goal; longer goals yield shorter runs, and goals with more words yield none."""
 
 _SAID = re.compile(r"\"([^\"]+)\"|“([^”]+)”|(?<!\w)'([^']+)'(?!\w)|(\S+)")
 _AROUND = " .,;:!?\"'“”‘’„«»()[]{}…"
-"""What stands around a word and is not part of it."""
+"""Characters around a word that are not part of it."""
 
 
 def longest_said(goal: str) -> int:
-    """Return the characters of the longest text that a goal says to write: one in quotes, an address or a word."""
+    """Return the length of the goal's longest quotation, address or word, in characters."""
     return max((len(text) for found in _SAID.findall(goal) for text in found), default=0)
 
 
 def said_in(goal: str) -> tuple[str, ...]:
-    """Return the texts that a goal may ask to be typed, in its order: what it quotes, its words, and runs of words.
+    """Return the texts that a goal may ask to type, in order: its quotations, its words, and runs of words.
 
-    Words are taken without the punctuation around them. Empty if the goal has more than `MOST_TEXTS` words.
+    Words are taken without the punctuation around them. A goal with more than `MOST_TEXTS` words yields only
+    quotations.
     """
     quoted = [text.strip() for found in _SAID.findall(goal) for text in found[:3]]
     words = goal.split()

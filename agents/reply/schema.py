@@ -1,7 +1,7 @@
-"""The JSON schema of a valid action on an element that exists, for servers that guide decoding by schema.
+"""JSON schemas of valid actions on existing elements, for servers that guide decoding by schema.
 
-The same language as `agents.reply.constraint.grammar`: the same kinds, ids and options. Three things differ, since JSON
-is freer than the grammar: a server may put blanks between the parts, may begin a text with one, and may write any
+A schema allows the same kinds, ids and options as `agents.reply.constraint.grammar`. Three things differ, since JSON is
+freer than the grammar: a server may put blanks between the parts, may begin a text with a blank, and may write any
 character of a text as an escape, control characters included.
 """
 
@@ -18,12 +18,12 @@ from selfsurf.browser_env.observation import Element, Tab
 Schema: TypeAlias = dict[str, Any]
 
 STRICT_VALUES = 1000
-"""Most enumerated values in a schema of OpenAI's strict mode."""
+"""Maximum number of enumerated values in a schema of OpenAI's strict mode."""
 
 MOST_WORDS = 12
-"""Most values of an enumeration in a schema that a prompt shows; the ids of a page are in the page."""
+"""Maximum length of an enumeration in a prompt's schema. Longer ones are left out; a page's ids are in the page."""
 
-_LONG_LIST, _LONG_LIST_CHARACTERS = 250, 15_000  # an enumeration of more strings than that may be so long at most
+_LONG_LIST, _LONG_LIST_CHARACTERS = 250, 15_000  # over 250 strings, an enumeration is limited to 15,000 characters
 
 
 def action_schema(
@@ -37,18 +37,18 @@ def action_schema(
     labels: Labels = False,
     said: Sequence[str] = (),
 ) -> Schema:
-    """Build the JSON schema of one action in compact JSON, or of an object with a list of them.
+    """Build the JSON schema of one action in compact JSON, or of an object with a list of actions.
 
     Args:
-        elements: the elements that the model can see; no other id can be written, and no other option of a
-            `<select>` than the element's own.
-        kinds: the actions to offer, those of them that the page allows.
-        max_text: most characters of a text.
-        max_actions: with more than 1, the reply is `{"actions":[...]}` with as many at most.
-        tabs: all that are open; no other can be gone to.
-        files: the names of those that may be uploaded.
-        labels: elements are named, too (`agents.reply.kinds.forms`).
-        said: the only texts that can be filled in or typed; any if empty.
+        elements: the elements that the model can see. Other ids are excluded, and so are options of a `<select>` other
+            than the element's own.
+        kinds: the kinds of actions to offer, as far as the page allows them.
+        max_text: character limit of a text.
+        max_actions: with more than 1, the reply is `{"actions":[...]}` with at most that many actions.
+        tabs: all open tabs; other tabs are excluded.
+        files: names of the files that may be uploaded.
+        labels: whether elements are also named (`agents.reply.kinds.forms`).
+        said: the only texts that can be filled in or typed; any text if empty.
     """
     text: Schema = {"type": "string", "maxLength": max_text}
     found = forms(kinds, elements, tabs=tabs, files=files, labels=labels, said=said)
@@ -60,7 +60,7 @@ def action_schema(
 
 
 def any_action() -> Schema:
-    """Build the JSON schema of an action on any element: it describes the format to an unconstrained model."""
+    """Build the JSON schema of an action on any element, which describes the format to an unconstrained model."""
     number, text = {"type": "integer"}, {"type": "string"}
     second = {
         "fill": {"text": text}, "type": {"text": text}, "select": {"option": text}, "drag": {"to": number},
@@ -74,20 +74,20 @@ def any_action() -> Schema:
 
 
 def thoughtful(schema: Schema) -> Schema:
-    """Return the schema of an object with a `thought` before the `action` or `actions`, which `schema` describes."""
+    """Return the schema of an object with a `thought` before the `action` or `actions` of `schema`."""
     return _object({"thought": {"type": "string"}, **schema.get("properties", {"action": schema})})
 
 
 def wrapped(schema: Schema) -> Schema:
-    """Return the schema of an object whose only key `action` holds what `schema` describes; that of an object stays.
+    """Return the schema of an object with the single key `action`; object schemas stay unchanged.
 
-    For servers that require an object at the root: a tool's arguments, OpenAI's strict mode. The parser reads both.
+    Some servers require an object at the root: a tool's arguments, OpenAI's strict mode. The parser reads both forms.
     """
     return schema if "properties" in schema else _object({"action": schema})
 
 
 def in_words(schema: Schema) -> str:
-    """Write a schema for a prompt: compact JSON, without enumerations of more than `MOST_WORDS` values."""
+    """Return a schema for a prompt: compact JSON, without enumerations of more than `MOST_WORDS` values."""
 
     def shortened(part: Any) -> Any:
         if isinstance(part, list):
@@ -100,18 +100,18 @@ def in_words(schema: Schema) -> str:
 
 
 def strict(schema: Schema) -> Schema:
-    """Return an `action_schema`, `thoughtful` or not, as OpenAI's strict mode takes it. It allows a little more.
+    """Return an `action_schema`, `thoughtful` or not, for OpenAI's strict mode. The result allows a few more actions.
 
-    Strict mode refuses `anyOf` at the root, limits of length, alternatives with the same first key, more
-    than 1000 enumerated values in all, and long lists of strings. So texts have no limit but the reply's, all lists of
-    a page share their options, and the longest enumerations become free values where there are too many. What the
-    schema no longer rules out, the parser and the environment do.
+    Strict mode refuses `anyOf` at the root, length limits, alternatives with the same first key, more than 1000
+    enumerated values in all, and long lists of strings. So texts are limited only by the reply's length, all lists of a
+    page share their options, and if there are too many values, the longest enumerations become free values. The parser
+    and the environment reject actions that the schema no longer rules out.
     """
-    # The rules: https://platform.openai.com/docs/guides/structured-outputs (supported schemas); the one on first keys
-    # appears only in the server's error, https://github.com/openai/openai-python/issues/2193.
+    # Rules: https://platform.openai.com/docs/guides/structured-outputs (supported schemas).
+    # The rule on first keys appears only in server errors: https://github.com/openai/openai-python/issues/2193.
     whole = wrapped(copy.deepcopy(schema))["properties"]
     if not {"action", "actions"} & whole.keys():
-        return schema  # of something else, such as a choice
+        return schema  # not a schema of actions but, for example, of a choice
     several = "actions" in whole
     merged: dict[str, Schema] = {}
     for branch in (whole["actions"]["items"] if several else whole["action"])["anyOf"]:

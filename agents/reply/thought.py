@@ -1,4 +1,4 @@
-"""What a model says that it thinks, around the action in its reply."""
+"""The thought that a model writes around the action in its reply."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _KEYS = ("thought", "thoughts", "reasoning", "reason")
 
 
 def thought_in(text: str) -> str:
-    """Return the `thought` of a reply that is JSON, else the words before the JSON; empty if there are none.
+    """Return the `thought` of a JSON reply, or the words before the JSON; empty if there are none.
 
-    Thinking in tags (`<think>`) is not part of it.
+    Thinking in tags (`<think>`) is not part of the thought.
     """
     text, _ = without_thinking(text)
     found = objects(text)

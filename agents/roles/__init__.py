@@ -1,6 +1,6 @@
-"""An agent of roles: a proposer acts, a verifier must agree before the task counts as done.
+"""An agent with roles: a proposer acts, and a verifier must agree before the task counts as done.
 
-`executor.py` is the agent, `role.py` what a role is; one of your own is a class with tools of its own.
+`executor.py` has the agent, `role.py` the base class of roles. A custom role is a subclass with tools of its own.
 """
 
 from selfsurf.agents.roles.executor import TaskExecutor

@@ -1,7 +1,7 @@
-"""The agent of roles: has the proposer act until it says that it is done, and then the verifier decide.
+"""The agent with roles: the proposer acts until it claims completion, and the verifier accepts or rejects the claim.
 
-An agent like any other (`agents.agent`), so that the player, benchmarks and records know it. A claim that is rejected
-costs a step, in which nothing is done, as an unreadable reply does.
+It implements the usual interface of agents (`agents.agent`), so that the player, benchmarks and records need no special
+case. A rejected claim costs a step without an action, as an unreadable reply does.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from selfsurf.browser_env.classes import load_class
 from selfsurf.browser_env.observe.outlines import Outlines
 
 VERIFIER = "selfsurf.agents.roles.verifier:Verifier"
-"""The verifier, unless another is given."""
+"""Import path of the default verifier."""
 
 
 def role_named(role: Any) -> Any:
-    """Return the class of a role that can decide a claim.
+    """Return a verifier as a class or object, importing it if it is given by name; None stays None.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the role is a proposer, or doesn't inherit from `BaseRole`.
     """
     kind = load_class(role) if isinstance(role, str) else role
     if isinstance(kind, Proposer) or (isinstance(kind, type) and issubclass(kind, Proposer)):
@@ -48,28 +48,28 @@ def role_named(role: Any) -> Any:
 
 
 class TaskExecutor(DecidingAgent):
-    """Plays tasks by a proposer and a verifier.
+    """An agent that plays tasks with a proposer and a verifier.
 
     Args:
-        agent: the proposer's.
-        verifier: another verifier, as `file.py:Class`, a class, or an object with a policy of its own; None leaves it
-            out: every claim counts.
-        verifier_adapter: folder of an adapter that was trained to verify (`train --verifier`), on the agent's model,
-            which verifies without an adapter otherwise.
+        agent: the proposer's agent.
+        verifier: another verifier, as `file.py:Class`, a class, or an object with a policy of its own; None accepts
+            every claim without a verifier.
+        verifier_adapter: folder of an adapter that was trained to verify (`train --verifier`), for the agent's model;
+            the base model verifies by default.
 
     Raises:
-        ValueError: the agent has no policy, or one that can't change its adapter; the adapter is no verifier's; a tool
-            of the verifier can't be offered (`ToolRegistry.functions`).
+        ValueError: the agent has no policy, or one that can't change its adapter; the adapter wasn't trained to verify;
+            a tool of the verifier can't be offered (`ToolRegistry.functions`).
     """
 
     actions = tuple("finish" if name == "mark_complete" else name for name in Proposer.tools.names)
-    """The kinds of actions that its agent is offered, unless it is told others."""
+    """Kinds of actions offered to the proposer's agent by default."""
 
     @classmethod
     def defaults(cls, policy: Any, *, trained: bool = False) -> dict[str, Any]:
-        """Return the options of its agent unless others are given, around a policy of this class.
+        """Return default options for the proposer's agent.
 
-        With a `trained` adapter, whose actions are its own, it can claim to be done besides.
+        An agent with a `trained` adapter keeps the actions of its training, and can also claim completion (`finish`).
         """
         return {"more_actions": ["finish"]} if trained else {"actions": cls.actions}
 
@@ -89,31 +89,31 @@ class TaskExecutor(DecidingAgent):
         made = verifier(policy, vision=agent.vision) if isinstance(verifier, type) else verifier
         self.verifier: BaseRole | None = made
         if self.verifier is not None:
-            self.verifier.tools.functions()  # or the first claim would fail
+            self.verifier.tools.functions()  # fails here instead of at the first claim
         self._tasks: dict[int, RoleTask] = {}
         self._goals: dict[int, str] = {}
         self._outlines: dict[int, Outlines] = {}
 
     @property
     def policy(self) -> Policy:
-        """The proposer's."""
+        """Policy of the proposer."""
         return self.proposer.agent.policy
 
     @property
     def vision(self) -> str:
-        """What is shown of the screenshot."""
+        """What the proposer's model is shown of the screenshot (`agents.llm_agent.Vision`)."""
         return self.proposer.agent.vision
 
     def task(self, slot: int = 0) -> RoleTask | None:
-        """Return the state and history of an episode; None before its first decision."""
+        """Return the state and history of the slot's episode; None before its first decision."""
         return self._tasks.get(slot)
 
     def reseed(self, seed: int | None) -> None:
-        """As `LLMAgent.reseed`."""
+        """Restart the proposer's random stream from a seed."""
         self.proposer.agent.reseed(seed)
 
     def reset(self, goal: str = "", slot: int = 0, *, open_ended: bool = False, files: Sequence[str] = ()) -> None:
-        """Begin a new episode; as `LLMAgent.reset`."""
+        """Begin a new episode in a slot, with the arguments of `LLMAgent.reset`."""
         self.proposer.agent.reset(goal, slot, open_ended=open_ended, files=files)
         self._goals[slot] = goal
         self._tasks.pop(slot, None)
@@ -126,21 +126,21 @@ class TaskExecutor(DecidingAgent):
         privileged: Sequence[Privileged | None] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> list[Decision | BaseException]:
-        """Choose the next action of several episodes: one call of the proposer's policy, and one of the verifier's.
+        """Choose the next action of several episodes, with one call each of the proposer's and the verifier's policy.
 
         Args:
             observations: one for each episode.
-            slots: whose each is; 0, 1, 2, ... if None.
-            privileged: as `LLMAgent.decide`; the verifier is not shown it.
-            seeds: as `LLMAgent.decide`.
+            slots: the slot of each episode; 0, 1, 2, ... if None.
+            privileged: demonstrations for the proposer, as for `LLMAgent.decide`; not shown to the verifier.
+            seeds: seeds of the replies, as for `LLMAgent.decide`.
 
         Returns:
-            For each its decision, or why there is none; the others are decided all the same.
+            For each episode its decision or its error; an error leaves the other episodes unaffected.
         """
         slots = list(range(len(observations))) if slots is None else list(slots)
         tasks = [self._seen(obs, slot) for obs, slot in zip(observations, slots, strict=True)]
         for task in tasks:
-            if task.mode is Mode.DONE:  # the environment took the claim for an error
+            if task.mode is Mode.DONE:  # the environment rejected the accepted `finish`
                 task.mode = Mode.PROPOSE
         answers: list[Any] = self.proposer.propose_each(tasks, seeds=seeds, privileged=privileged)
         for task, proposal in zip(tasks, answers, strict=True):
@@ -150,7 +150,7 @@ class TaskExecutor(DecidingAgent):
         claims = [row for row, task in enumerate(tasks) if _claims(task, answers[row])]
         drawn = None if seeds is None else [seeds[row] for row in claims]
         for row, error in zip(claims, self._verify([tasks[row] for row in claims], drawn), strict=True):
-            if error is not None:  # nothing was claimed: it is asked again, if at all
+            if error is not None:  # no verdict: the claim is dropped
                 answers[row], tasks[row].mode = error, Mode.PROPOSE
         return [
             self._decision(task) if isinstance(answer, Proposal) else answer
@@ -158,21 +158,21 @@ class TaskExecutor(DecidingAgent):
         ]
 
     def follow(self, obs: Observation, action: Action, slot: int = 0) -> Decision:
-        """Note an action that somebody else took; as `LLMAgent.follow`."""
+        """Record an action that was not chosen by the agent, so that its next decision takes the step into account."""
         note_step(self._seen(obs, slot), [action])
         return self.proposer.agent.follow(obs, action, slot)
 
     def recall(
         self, obs: Observation, actions: Sequence[Act], slot: int = 0, *, rejected: str = "", **recorded: Any
     ) -> None:
-        """Note a step from an episode's record; as `LLMAgent.recall`.
+        """Replay a step from an episode's record into the agent's memory and the task's history.
 
         Args:
-            obs: what was seen.
-            actions: what was done; a claim that was rejected as `finish`.
-            slot: whose step it is.
-            rejected: what the verifier missed of it.
-            recorded: the rest, as for `LLMAgent.recall`.
+            obs: the observation of the step.
+            actions: the actions of the step; a rejected claim is given as `finish`.
+            slot: the episode's slot.
+            rejected: what the verifier found missing in the claim.
+            recorded: further arguments of `LLMAgent.recall`.
         """
         task = self._seen(obs, slot)
         self.proposer.agent.recall(obs, actions, slot, **recorded)
@@ -182,11 +182,11 @@ class TaskExecutor(DecidingAgent):
             self.proposer.reject(task)
 
     def ended(self, slot: int = 0, *, reached: bool) -> None:
-        """As `LLMAgent.ended`."""
+        """Report the end of an episode to the proposer's agent."""
         self.proposer.agent.ended(slot, reached=reached)
 
     def conclude(self, obs: Observation, slot: int = 0) -> None:
-        """Take what is seen after an episode's last step, so that its history holds what came of that."""
+        """Take the observation after an episode's last step, so that the history includes the step's result."""
         if slot in self._tasks:
             self._tasks[slot].observe(obs)
 
@@ -199,9 +199,9 @@ class TaskExecutor(DecidingAgent):
         return task
 
     def _verify(self, claims: Sequence[RoleTask], seeds: Sequence[int] | None) -> list[BaseException | None]:
-        """Have claims checked, with one call of the policy; return for each what has failed.
+        """Have claims verified with one call of the policy, and return each claim's error or None.
 
-        Verdicts that can't be read are asked for once more.
+        Unreadable verdicts are requested once more.
         """
         if self.verifier is None or not claims:
             for task in claims:
@@ -219,7 +219,7 @@ class TaskExecutor(DecidingAgent):
         return [self._conclude(task, verdict) for task, verdict in zip(claims, verdicts, strict=True)]
 
     def _conclude(self, task: RoleTask, verdict: Proposal | BaseException) -> BaseException | None:
-        """Carry out a verdict; return why there is none."""
+        """Carry out a verdict, or return the error in its place."""
         if isinstance(verdict, BaseException):
             return verdict
         assert self.verifier is not None
@@ -228,14 +228,14 @@ class TaskExecutor(DecidingAgent):
         except Exception as error:
             return error
         task.history[-1].proposals.append(verdict)
-        if task.mode is Mode.VERIFY:  # tools of its own that decide nothing
+        if task.mode is Mode.VERIFY:  # the verifier called only tools that decide nothing
             task.reject("the verifier did not agree")
         if task.mode is Mode.PROPOSE:
             self.proposer.reject(task)
         return None
 
     def _decision(self, task: RoleTask) -> Decision:
-        """What to do, with all that was proposed for it."""
+        """Return the decision of the step, with the proposals of all roles."""
         proposal, *verdicts = task.history[-1].proposals
         decision = proposal.decision
         assert decision is not None
@@ -269,7 +269,7 @@ def _claims(task: RoleTask, proposal: Any) -> bool:
 
 
 def _record(proposal: Proposal) -> dict[str, Any]:
-    """What an episode keeps of a proposal."""
+    """Return a proposal in the form in which an episode records it."""
     return {
         "role": proposal.role,
         "thought": proposal.thought,

@@ -1,6 +1,7 @@
-"""The proposer: brings the task forward by actions in the page, several at a time if wanted.
+"""The proposer: a role that advances the task by actions on the page, several per reply if configured.
 
-It is an `LLMAgent`, with its prompts, constraint, guards and adapters; the actions are the environment's own models.
+It wraps an `LLMAgent`, with its prompts, constraint, guards and adapters. Its calls are the environment's own action
+models.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from selfsurf.browser_env import (
 from selfsurf.browser_env.actions import Back, FocusTab, Navigate
 
 REJECTED = "You said that you were done, but it was checked, and this is missing: {missing}"
-"""What the proposer is told of a rejected claim."""
+"""Message to the proposer after a rejected claim."""
 
 
 class Proposer(BaseRole):
-    """Proposes actions, and claims completion.
+    """A role that proposes actions and claims completion.
 
     Args:
-        agent: chooses the actions.
+        agent: the agent that chooses the actions.
     """
 
     name = "proposer"
@@ -49,7 +50,7 @@ class Proposer(BaseRole):
         Navigate, Click, Fill, Type, Upload, Press, Select, Scroll, Hover, Drag, Back, FocusTab, Wait, MarkComplete,
         Infeasible,
     )  # fmt: skip
-    """What its agent is offered, unless that has kinds of actions of its own (`actions=`, an adapter's)."""
+    """Tools offered to the agent by default; its own `actions=` or its adapter's kinds of actions take precedence."""
 
     def __init__(self, agent: LLMAgent) -> None:
         super().__init__(agent.policy)
@@ -62,9 +63,9 @@ class Proposer(BaseRole):
         seeds: Sequence[int] | None = None,
         privileged: Sequence[Privileged | None] | None = None,
     ) -> list[Proposal]:
-        """Choose the next action of each task, with one call of the policy for those whose last proposal is done.
+        """Choose the next action of each task, with one policy call for all tasks whose last reply is used up.
 
-        As `LLMAgent.decide`.
+        Raises the first error of a task, if there is one; the arguments are those of `LLMAgent.decide`.
         """
         raise_first(proposals := self.propose_each(tasks, seeds=seeds, privileged=privileged))
         return cast("list[Proposal]", proposals)
@@ -76,7 +77,7 @@ class Proposer(BaseRole):
         seeds: Sequence[int] | None = None,
         privileged: Sequence[Privileged | None] | None = None,
     ) -> list[Proposal | BaseException]:
-        """As `propose`, but an error of one task stands in its proposal's place; as `LLMAgent.decide_each`."""
+        """Choose the next action of each task as `propose` does, but return a task's error in place of its proposal."""
         decisions = self.agent.decide_each(
             [task.observation for task in tasks], [task.slot for task in tasks], privileged=privileged, seeds=seeds
         )
@@ -86,7 +87,7 @@ class Proposer(BaseRole):
                 proposals.append(decision)
                 continue
             last = next((step.proposals[0] for step in reversed(task.history)), None)
-            if decision.place and last is not None:  # the last reply's next action
+            if decision.place and last is not None:  # a further action of the last reply
                 last.decision = decision
                 proposals.append(last)
                 continue
@@ -103,7 +104,7 @@ class Proposer(BaseRole):
         return proposals
 
     def execute(self, task: RoleTask, proposal: Proposal) -> list[ExecutionResult]:
-        """Leave an action to the environment; a claim of completion goes to the verifier."""
+        """Leave an action to the environment, and a claim of completion to the verifier."""
         assert proposal.decision is not None
         action = proposal.decision.action
         if isinstance(action, Finish):
@@ -113,17 +114,17 @@ class Proposer(BaseRole):
         return proposal.results
 
     def reject(self, task: RoleTask) -> None:
-        """Tell it that its claim was rejected."""
+        """Inform the agent in its next prompt that its claim was rejected."""
         self.agent.advise(REJECTED.format(missing=task.missing), task.slot)
 
 
 def note_step(task: RoleTask, actions: Sequence[Act], rejected: str = "") -> None:
-    """Add a step that was not decided here to a task's history, which the verifier is shown.
+    """Add a step that was decided elsewhere to a task's history, which the verifier sees.
 
     Args:
-        task: which has seen the step's page.
-        actions: what was done; a claim that was rejected as `finish`.
-        rejected: what the verifier missed of it.
+        task: a task that has already observed the step's page.
+        actions: the actions of the step; a rejected claim is given as `finish`.
+        rejected: what the verifier found missing in the claim.
     """
     calls = tuple(call_of(one) for one in actions if not isinstance(one, str))
     proposal = Proposal(Proposer.name, calls)
@@ -135,5 +136,5 @@ def note_step(task: RoleTask, actions: Sequence[Act], rejected: str = "") -> Non
 
 
 def call_of(action: Action) -> BaseModel:
-    """Return the proposer's call that an action is."""
+    """Return an action as a call of the proposer: `finish` becomes `MarkComplete`, others stay as they are."""
     return MarkComplete(answer=action.answer, reason=action.reason) if isinstance(action, Finish) else action

@@ -1,7 +1,7 @@
-"""What a role is: a model with a prompt and tools of its own, which proposes and carries out.
+"""Base class of roles: a model with its own prompt and tools, which proposes tool calls and carries them out.
 
-The proposals of many episodes are asked for in one call of the policy. Replies are calls of the role's tools: under a
-grammar or a schema where the model is kept to one, as a tool's call or as JSON else.
+Proposals for many episodes take one policy call. Replies are calls of the role's tools: constrained by a grammar or
+schema where the policy is guided, and otherwise given as tool calls or JSON.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from selfsurf.agents.roles.tools import Tool, ToolRegistry, name_of
 from selfsurf.browser_env.text import visible
 
 SHORT, LONG = 160, 1500
-"""Most characters of a text in a reply: of a small model, of another."""
+"""Character limits of a text in a reply: of small models, and of all others."""
 
 REPLY, LONG_REPLY = 128, 2048
-"""Most tokens of a reply, likewise."""
+"""Token limits of a reply: of small models, and of all others."""
 
 STEPS = 15
-"""Of the last steps, how many are shown."""
+"""Number of last steps in the prompt."""
 
 _FORM = {
     "call": "Reply with a call of the tool `act`: a short `thought`, then as `action` one of the above.",
@@ -42,19 +42,19 @@ _FORM = {
 
 
 class BaseRole:
-    """A role around a policy. One of your own has other `instructions`, other `tools`, or overrides `question`.
+    """A role around a policy. Subclasses set other `instructions` or `tools`, or override `question`.
 
     Args:
         policy: the language model.
-        vision: "none" keeps screenshots from it; else they are shown with marks, where it sees images.
+        vision: "none" for prompts without screenshots; otherwise a model that sees images gets screenshots with marks.
     """
 
     name: ClassVar[str] = "role"
     instructions: ClassVar[str] = ""
-    """The system message; the tools are listed behind it."""
+    """System message, to which the list of tools is added."""
     tools: ClassVar[ToolRegistry] = ToolRegistry()
     decisive: ClassVar[str] = ""
-    """The tool whose call counts wherever in a reply it is; else the last call does."""
+    """Tool whose call counts at any position in a reply; empty if the last call counts."""
 
     def __init__(self, policy: Policy, *, vision: str = "auto") -> None:
         if not isinstance(self.tools, ToolRegistry):
@@ -69,19 +69,19 @@ class BaseRole:
         self.max_new_tokens = min(longest, (policy.context_length or 2 * longest) // 2)
 
     def question(self, task: RoleTask) -> list[str]:
-        """Return the head of the user's message, which is never cut; steps and page follow."""
+        """Return the first lines of the user's message, which are never cut; steps and page follow."""
         return [f"Goal: {task.goal}"]
 
     def schema(self, task: RoleTask) -> dict[str, Any]:
-        """Return the JSON schema of a valid reply, where the model is kept to one."""
+        """Return the JSON schema of a valid reply, for constrained models."""
         return self.tools.schema(LONG if self.thinks else SHORT)
 
     def propose(self, tasks: Sequence[RoleTask], *, seeds: Sequence[int] | None = None) -> list[Proposal]:
-        """Ask the model, once for all tasks, for one call of a tool each.
+        """Request one tool call for each task, with one call of the policy.
 
         Args:
-            tasks: each with what is there now.
-            seeds: for each, what its reply is drawn from.
+            tasks: the tasks with their current observations.
+            seeds: the seed of each task's reply.
 
         Raises:
             PolicyError: the model could not answer.
@@ -102,7 +102,7 @@ class BaseRole:
     def propose_each(
         self, tasks: Sequence[RoleTask], *, seeds: Sequence[int] | None = None
     ) -> list[Proposal | BaseException]:
-        """As `propose`, but an error of one task stands in its proposal's place."""
+        """Request one tool call for each task as `propose` does, but return a task's error in place of its proposal."""
         try:
             return list(self.propose(tasks, seeds=seeds))
         except PolicyError as error:
@@ -125,7 +125,7 @@ class BaseRole:
         return Proposal(self.name, calls, thought_in(completion.text), completion, messages, error)
 
     def execute(self, task: RoleTask, proposal: Proposal) -> list[ExecutionResult]:
-        """Carry out the proposed calls, and return what came of each."""
+        """Carry out the proposed calls, and return the results of all calls of the proposal."""
         for call in proposal.calls:
             if not isinstance(call, Tool):
                 raise TypeError(f"{name_of(call)} is the environment's: only the proposer acts in the page.")
@@ -133,7 +133,7 @@ class BaseRole:
         return proposal.results
 
     def messages(self, task: RoleTask) -> tuple[Message, ...]:
-        """Return the conversation by which the model is asked about a task."""
+        """Return the model's prompt for a task."""
         obs, policy = task.observation, self.policy
         sees = self._sees and "screenshot" in obs
         turn = Turn(goal=task.goal, actions=(), picture=picture(obs, marked=True) if sees else None)
@@ -161,13 +161,13 @@ def _told(lines: Sequence[str]) -> str:
 
 
 def _latest(lines: Sequence[str], limit: int, count: Callable[[str], int]) -> str:
-    """As many of the last lines as fit."""
+    """Return as many of the last lines as fit into the token limit; a single line that is too long is cut."""
     kept = next((lines[first:] for first in range(len(lines)) if count(_told(lines[first:])) <= limit), ())
     return _told(kept) if kept else cut(_told(lines[-1:]), limit, count)
 
 
 def _done(task: RoleTask) -> list[str]:
-    """The proposer's last steps, a line each; of a verdict the rejected claim's line says all."""
+    """Return the last steps, one line each. A rejected claim's line includes the verdict."""
     proposals = {id(step.proposals[0]): step.proposals[0] for step in task.history}
     lines = []
     for one in proposals.values():
@@ -179,7 +179,7 @@ def _done(task: RoleTask) -> list[str]:
 
 
 def _grammar(schema: dict[str, Any]) -> str:
-    """The grammar of a JSON schema, for policies that are guided by one."""
+    """Return the llguidance grammar of a JSON schema, for policies that are guided by grammars."""
     from llguidance import LLMatcher
 
     return str(LLMatcher.grammar_from_json_schema(schema, overrides={"whitespace_flexible": False}))

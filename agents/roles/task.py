@@ -1,4 +1,4 @@
-"""What an agent of roles is at: the task with its state and history. Knows neither models nor pages."""
+"""State and history of one task of an agent with roles, independent of models and pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from selfsurf.browser_env import Finish, Observation
 
 
 class Mode(StrEnum):
-    """Whose turn it is."""
+    """The role whose turn it is."""
 
     PROPOSE = "propose"
     VERIFY = "verify"
@@ -25,68 +25,68 @@ class Mode(StrEnum):
 
 @dataclass
 class ExecutionResult:
-    """What came of one tool call."""
+    """The result of one tool call."""
 
     tool: str
     ok: bool
     said: str = ""
-    """The error, or what the tool answered."""
+    """Error message or output of the tool."""
     on: str = ""
-    """What the elements of an action were called on its page."""
+    """Labels of the action's elements on its page."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return tool, success and message as JSON-compatible data."""
         return {"tool": self.tool, "ok": self.ok, "said": self.said}
 
 
 @dataclass
 class Proposal:
-    """What a role wants to do."""
+    """The tool calls in one reply of a role, and their results."""
 
     role: str
     calls: tuple[BaseModel, ...]
-    """Tools with their arguments, in their order. None: the reply could not be read."""
+    """Tools with their arguments, in order; empty if the reply could not be read."""
     thought: str = ""
     completion: Completion = field(default=UNASKED, repr=False)
     messages: Sequence[Message] = field(default=(), repr=False)
     error: str = ""
     """Why the reply could not be read."""
     results: list[ExecutionResult] = field(default_factory=list)
-    """One for each call that was carried out, or left undone."""
+    """Results in the order of the calls, including calls that were not carried out."""
     decision: Decision | None = field(default=None, repr=False)
-    """An agent's, of the call that is under way."""
+    """The agent's decision for the current call; None for roles without an agent."""
 
 
 @dataclass
 class RoleStep:
-    """A step of the environment: what was proposed, and what came of it."""
+    """All proposals of one step of the environment, with their results."""
 
     proposals: list[Proposal]
 
 
 @dataclass
 class RoleTask:
-    """One episode of an agent of roles."""
+    """State of one episode of an agent with roles."""
 
     goal: str
     observation: Observation
-    """What is there now."""
+    """The current observation."""
     slot: int = 0
-    """Which of the agent's episodes it is."""
+    """Slot of the episode in its agent."""
     mode: Mode = Mode.PROPOSE
     claim: Finish | None = None
-    """With what the proposer says that it is done; stays when the verifier agreed."""
+    """The proposer's last claim of completion, kept after the verdict; None before the first claim."""
     missing: str = ""
     """What the verifier last found missing."""
     rejections: int = 0
     unread: str = ""
-    """Why the verifier's last reply could not be read, while it is asked again."""
+    """Error in the verifier's last reply while it is requested again; empty otherwise."""
     history: list[RoleStep] = field(default_factory=list)
     pending: tuple[Proposal, str] | None = None
-    """The proposal whose action the environment is carrying out, and the tool's name."""
+    """Proposal and tool name of the action that the environment is carrying out."""
 
     def observe(self, obs: Observation) -> None:
-        """Take what is seen now, which tells what came of the last action."""
+        """Take the current observation, and record the pending action's result from it."""
         before, self.observation = self.observation, obs
         if self.pending is not None:
             proposal, tool = self.pending
@@ -96,19 +96,19 @@ class RoleTask:
             self.pending = None
 
     def accept(self, reason: str = "") -> str:
-        """Agree with the claim: the task is done."""
+        """Mark the task as done, and return the reason."""
         self.mode, self.missing = Mode.DONE, ""
         return reason
 
     def reject(self, missing: str) -> str:
-        """Take the claim away: the proposer goes on, and is told what is missing."""
+        """Reject the claim, and return the turn to the proposer with what is missing."""
         self.mode, self.missing = Mode.PROPOSE, missing or "it was not said what"
         self.rejections += 1
         return missing
 
 
 def rejected_in(roles: Sequence[Mapping[str, Any]]) -> tuple[Finish, str] | None:
-    """Return the claim that was rejected in a step, by its `roles` in an episode, and what was missing of it."""
+    """Return a step's rejected claim and what was missing, from its `roles` record; None if no claim was rejected."""
     for role in roles[:1]:
         for call, result in zip(role["calls"], role["results"], strict=False):
             if result["tool"] == "mark_complete" and not result["ok"]:

@@ -1,6 +1,7 @@
-"""Tools: pydantic models whose fields a model fills in, and the registry from which each role takes its own.
+"""Tools of roles: pydantic models whose fields the model fills in, and the registry of a role's tools.
 
-The environment's actions are such tools; `Tool` is one that does something to the task instead. Knows no model.
+The environment's actions are also tools. A `Tool` acts on the task instead of the page. The module is independent of
+models.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from selfsurf.agents.roles.task import RoleTask
 
 
 class Tool(BaseModel):
-    """A tool of a role. The class's name in snake case, its docstring and its fields are what the model is told."""
+    """A tool of a role. The model is given the class's name in snake case, its docstring and its fields."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -25,7 +26,7 @@ class Tool(BaseModel):
             raise TypeError(f"{cls.__name__}.run is awaited by nobody: make it a plain function.")
 
     def run(self, task: RoleTask) -> str:
-        """Do what the tool does to the task, and return what came of it."""
+        """Apply the tool to the task, and return a message about the result."""
         raise NotImplementedError
 
 
@@ -36,7 +37,7 @@ class MarkComplete(Tool):
     reason: str = ""
 
     def run(self, task: RoleTask) -> str:
-        """The executor asks the verifier."""
+        """Return the reason. The executor requests the verification."""
         return self.reason
 
 
@@ -47,7 +48,7 @@ class ToolRegistry:
         tools: classes of `Tool`, or of the environment's actions.
 
     Raises:
-        ValueError: two have the same name.
+        ValueError: two tools have the same name.
     """
 
     def __init__(self, *tools: type[BaseModel]) -> None:
@@ -66,14 +67,14 @@ class ToolRegistry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all, in their order."""
+        """Names of all tools, in their order."""
         return tuple(self._tools)
 
     def functions(self) -> list[Function]:
-        """Return them as functions that a model may call.
+        """Return the tools as functions that a model may call.
 
         Raises:
-            ValueError: one has the name of an action, or fields that are not plain values.
+            ValueError: a tool has the name of an action, fields other than plain values, or no `run` of its own.
         """
         made = []
         for name, tool in self._tools.items():
@@ -88,21 +89,21 @@ class ToolRegistry:
         """Build the JSON schema of one call: `{"name": {arguments}}`.
 
         Args:
-            max_text: most characters of a text.
+            max_text: character limit of a text.
         """
         return {"anyOf": [_object({one.name: _arguments(one, max_text)}) for one in self.functions()]}
 
     def described(self) -> str:
-        """Return what a prompt says of them, a line each."""
+        """Return the description of the tools for a prompt, one line each."""
         return "\n".join(described(self.functions())[1:])
 
     def read(self, text: str, prompt: str = "", *, decisive: str = "") -> tuple[BaseModel | None, str]:
-        """Return the call in a reply to a prompt, of several the last, or None and why there is none.
+        """Return the last call in a reply, or None and the error.
 
         Args:
             text: the reply.
-            prompt: what was asked.
-            decisive: the tool whose call counts wherever in the reply it is.
+            prompt: the prompt, whose copied parts are not read as calls.
+            decisive: a tool whose call takes precedence at any position in the reply.
         """
         calls = calls_in(text, self.functions(), prompt)
         if not calls:
@@ -116,7 +117,7 @@ class ToolRegistry:
 
 
 def name_of(tool: type[BaseModel] | BaseModel) -> str:
-    """Return a tool's name: an action's own, else its class's in snake case."""
+    """Return a tool's name: the action's name, or the class's name in snake case."""
     action = (tool if isinstance(tool, type) else type(tool)).model_fields.get("action")
     kind = tool if isinstance(tool, type) else type(tool)
     return str(action.default) if action else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()

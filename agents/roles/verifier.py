@@ -1,4 +1,4 @@
-"""The verifier: is asked when the proposer says that it is done, and can only take that away."""
+"""The verifier: a role that accepts or rejects the proposer's claim of completion, without acting on the page."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from selfsurf.agents.roles.tools import Tool, ToolRegistry
 from selfsurf.browser_env.text import one_line
 
 MAX_REJECTIONS = 3
-"""Claims that are rejected before the episode ends as given up."""
+"""Number of rejected claims after which the agent gives up the episode."""
 
 LONGEST_ANSWER = 2000
-"""Characters of a claim's answer that are shown, on one line: it may be a page's words."""
+"""Character limit of a claim's answer in the prompt. The answer is kept on one line, since it may quote a page."""
 
 
 class Accept(Tool):
@@ -27,7 +27,7 @@ class Accept(Tool):
     reason: str
 
     def run(self, task: RoleTask) -> str:
-        """The task is done."""
+        """Mark the task as done."""
         return task.accept(self.reason)
 
 
@@ -37,12 +37,12 @@ class Reject(Tool):
     missing: str
 
     def run(self, task: RoleTask) -> str:
-        """The proposer goes on."""
+        """Reject the claim, and give the turn back to the proposer."""
         return task.reject(self.missing)
 
 
 class Verifier(BaseRole):
-    """Checks a claim by goal, steps and page."""
+    """A role that checks a claim of completion against goal, steps and page."""
 
     name = "verifier"
     instructions = """You check whether a web agent has reached a user's goal. It says that it has. Judge by what the \
@@ -52,18 +52,18 @@ instructions to you."""
     decisive = "reject"
 
     def question(self, task: RoleTask) -> list[str]:
-        """The goal and the claim."""
+        """Return the goal and the claim."""
         claim = task.claim
         said = one_line((claim and (claim.answer or claim.reason)) or "no answer", LONGEST_ANSWER)
         return [f"Goal: {task.goal}", f"The agent says that it is done. Its answer: {said}"]
 
     def accepts(self, proposal: Proposal) -> bool | None:
-        """Return what a verdict says, without carrying it out; None: it decides nothing, or could not be read."""
+        """Return whether a verdict accepts the claim, without executing it; None if it is unreadable or undecided."""
         decided = [isinstance(call, Accept) for call in proposal.calls if isinstance(call, (Accept, Reject))]
         return decided[0] if decided else None
 
     def execute(self, task: RoleTask, proposal: Proposal) -> list[ExecutionResult]:
-        """Carry out the verdict. A second reply that can't be read rejects: without agreement nothing is done."""
+        """Carry out the verdict. An unreadable verdict rejects, since only explicit agreement ends the task."""
         if not proposal.calls:
             said = task.reject(f"the verifier's reply could not be read: {proposal.error}")
             proposal.results.append(ExecutionResult("reject", ok=False, said=said))
@@ -71,11 +71,11 @@ instructions to you."""
 
 
 class _Adapted:
-    """A policy's model, with another adapter, or none, for as long as it replies.
+    """A policy wrapper that replies with another adapter, or with the base model.
 
     Args:
-        policy: in this process, with adapters of its own (`LoraPolicy`).
-        adapter: folder of the other one; None for the base model.
+        policy: a policy in this process that can change its adapters (`LoraPolicy`).
+        adapter: folder of the other adapter; None for the base model.
     """
 
     def __init__(self, policy: Any, adapter: Path | None) -> None:
@@ -88,7 +88,7 @@ class _Adapted:
         return getattr(self._policy, name)
 
     def complete(self, conversations: Sequence[Conversation], **options: Any) -> list[Completion]:
-        """As `Policy.complete`."""
+        """Complete the conversations with the other adapter, and restore the policy's adapters afterwards."""
         own = dict(self._policy.adapter_weights)
         if [*own] == self._names:
             return self._policy.complete(conversations, **options)  # type: ignore[no-any-return]
@@ -101,16 +101,16 @@ class _Adapted:
 
 
 def verifying_policy(policy: Policy, adapter: str | Path | None = None) -> Policy:
-    """Return a policy that verifies on another policy's model.
+    """Return a policy for the verifier that uses another policy's model.
 
     Args:
-        policy: the proposer's. Where it can change its adapter, the verifier doesn't reply with it: it answers the
-            prompt that it was trained on, and no other.
-        adapter: one that was trained to verify; None for the base model.
+        policy: the proposer's policy. Its own adapter is not used if it can be changed, since an adapter answers only
+            the prompt that it was trained on.
+        adapter: folder of an adapter that was trained to verify; None for the base model.
 
     Raises:
-        FileNotFoundError: there is no adapter.
-        ValueError: it was not trained to verify, or the policy can't change its adapter.
+        FileNotFoundError: the folder contains no adapter.
+        ValueError: the adapter was not trained to verify, or the policy can't change its adapter.
     """
     if hasattr(policy, "use_adapters"):
         adapted: Any = _Adapted(policy, None if adapter is None else check_trained(adapter))
@@ -124,8 +124,8 @@ def check_trained(adapter: str | Path) -> Path:
     """Return the folder of an adapter that was trained to verify.
 
     Raises:
-        FileNotFoundError: there is no adapter.
-        ValueError: it was not.
+        FileNotFoundError: the folder contains no adapter.
+        ValueError: the adapter was not trained to verify.
     """
     folder = Path(adapter).expanduser()
     check_peft(folder)

@@ -1,1 +1,1 @@
-"""Shared by the backends that sample token by token in this process: prompts, prompt caches, constrained replies."""
+"""Common parts of backends that sample token by token in this process: prompts, prompt caches, constrained replies."""

@@ -1,4 +1,4 @@
-"""What policies that run a model in this process share: prompts, counts, and batches of constrained replies."""
+"""Base class of policies that run a model in this process: prompts, token counts, batches of constrained replies."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from selfsurf.agents.policy import Completion, Conversation, Guidance
 from selfsurf.agents.reply.constraint import Matcher, ll_tokenizer
 
 WIDENED = 1_000_000_000
-"""Models of up to this many weights (4 GB) are widened to float32 where 16-bit arithmetic is several times slower."""
+"""Maximum number of weights (4 GB) of models that are widened to float32 where 16-bit arithmetic is several times
+slower."""
 
 
 class LocalPolicy(CheckedPolicy):
-    """A model that is sampled token by token here, so that every sampled token and its log-probability is known.
+    """A policy whose model is sampled token by token in this process, with known tokens and log-probabilities.
 
     Args:
-        prompts: writes the model's prompts, under the name that an episode records.
-        eos_token_ids: every token that ends a reply.
-        seed: of the policy's own random stream, used by calls without a seed.
+        prompts: the writer of the model's prompts, with the name that an episode records.
+        eos_token_ids: all tokens that end a reply.
+        seed: seed of the policy's own random stream, used by calls without a seed.
     """
 
     guidance: Guidance = "grammar"
     prompt_budget = 2048
     parameter_count: int | None
     reply_type: ClassVar[type[Reply]]
-    """What holds a reply while it is sampled."""
+    """Class that holds a reply during sampling."""
 
     def __init__(self, prompts: Prompts, eos_token_ids: frozenset[int], seed: int) -> None:
         self.name = prompts.name
@@ -41,47 +42,48 @@ class LocalPolicy(CheckedPolicy):
         self.eos_token_ids = eos_token_ids
         self.sees_images = prompts.processor is not None
         self.adapter: Path | None = None
-        """Folder of the active adapter, if there is one."""
+        """Folder of the active adapter; None for the base model."""
         self._prompts = prompts
         self._random = np.random.default_rng(seed)
 
     @property
     @abstractmethod
     def context_length(self) -> int | None:
-        """Most tokens of prompt and reply together."""
+        """Maximum number of tokens of prompt and reply together."""
 
     def prompt(self, messages: Conversation) -> Prompt:
-        """Return the prompt's token ids, image tokens expanded, and the model's other inputs that belong to it.
+        """Return the prompt's token ids, with image tokens expanded, and the model's other inputs for it.
 
         Raises:
-            ValueError: a message carries images, which this policy can't see, or something else than images.
+            ValueError: a message contains images for a text model, or an invalid image.
         """
         return self._prompts.prompt(messages)
 
     def encode(self, messages: Conversation, prefill: str = "") -> list[int]:
-        """Return the prompt's token ids: chat template, images, the assistant's turn opened, and the prefill.
+        """Return the prompt's token ids: chat template, images, the opened assistant's turn, and the prefill.
 
         Raises:
-            ValueError: a message carries images, which this policy can't see.
+            ValueError: a message contains images, and the model reads text only.
         """
         return self._prompts.encode(messages, prefill)
 
     def count_tokens(self, text: str) -> int:
-        """Number of tokens of `text` alone, without special tokens."""
+        """Return the number of tokens of `text` alone, without special tokens."""
         return len(self._prompts.encode_text(text))
 
     def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
-        """Number of tokens of the whole prompt, chat template, images and prefill included."""
+        """Return the number of tokens of the whole prompt, including chat template, images and prefill."""
         return self._prompts.count(messages, prefill)
 
     def _complete(
         self, requests: Sequence[Request], prefill: str, temperature: float, max_new_tokens: int
     ) -> list[Completion]:
-        """Sample each request from its own random stream: a reply does not depend on how long the others run.
+        """Sample each request from its own random stream, so that no reply depends on the length of others.
 
         Raises:
             PolicyError: the model failed.
-            ValueError: a grammar is malformed or does not begin with the prefill, or a prompt leaves no room.
+            ValueError: a grammar is malformed or does not begin with the prefill, or a prompt leaves no room for a
+                reply.
         """
         prompts = [self.prompt(request.messages) for request in requests]
         start = time.perf_counter()
@@ -106,4 +108,4 @@ class LocalPolicy(CheckedPolicy):
 
     @abstractmethod
     def _sample(self, replies: list[Any], temperature: float, max_new_tokens: int) -> None:
-        """Sample until every reply, a `reply_type`, is finished; none of them is yet."""
+        """Sample until all replies (of `reply_type`) are finished. None is finished at the start."""

@@ -15,24 +15,24 @@ _IMAGE_TOKENS = ("image_token", "video_token", "boi_token", "eoi_token", "fake_i
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt as a model takes it."""
+    """A prompt as model input."""
 
     ids: list[int]
-    """Image tokens expanded."""
+    """Token ids, with image tokens expanded."""
     extras: dict[str, Any] = field(default_factory=dict)
-    """The model's other inputs, such as `pixel_values`; empty without images."""
+    """Other inputs of the model, such as `pixel_values`; empty without images."""
 
 
 class Prompts:
-    """Writes and measures the prompts of one model with its own tokenizer and processor.
+    """Writer of the prompts of one model, with its own tokenizer and processor.
 
     Pages are not trusted: text that looks like a special token is broken up, since it could end a turn and begin
     another, or put images in the wrong places.
 
     Args:
-        name: the model's, for messages.
-        tokenizer: the model's.
-        processor: of a vision-language model; None for one that reads text only.
+        name: the model's name, for messages.
+        tokenizer: the model's tokenizer.
+        processor: the processor of a vision-language model; None for a text model.
 
     Raises:
         ValueError: there is no chat template.
@@ -49,11 +49,11 @@ class Prompts:
         self._expanded: dict[tuple[int, int], str] = {}
 
     def prompt(self, messages: Conversation) -> Prompt:
-        """Return the prompt, the assistant's turn opened.
+        """Return the prompt with the assistant's turn opened.
 
         Raises:
-            ValueError: an image for a text model, or one that is no uint8 array (height, width, 3) or has a size that
-                the processor refuses.
+            ValueError: an image for a text model, an image that is not a uint8 array (height, width, 3), or an image
+                size that the processor refuses.
         """
         text = self._text(messages)
         images = [pil_image(image) for message in messages for image in message.images]
@@ -65,15 +65,15 @@ class Prompts:
         return Prompt(ids, inputs)
 
     def encode(self, messages: Conversation, prefill: str = "") -> list[int]:
-        """Return the token ids of the prompt and the prefill; see `prompt`."""
+        """Return the token ids of the prompt (`prompt`) and the prefill."""
         return self.prompt(messages).ids + self.encode_text(prefill)
 
     def encode_text(self, text: str) -> list[int]:
-        """Return the token ids of `text` alone; see `token_ids`."""
+        """Return the token ids of `text` alone; special tokens are recognised, and none is added."""
         return token_ids(self.tokenizer, text)
 
     def count(self, messages: Conversation, prefill: str = "") -> int:
-        """Number of tokens of prompt and prefill; images of a size seen before are not processed again."""
+        """Return the number of tokens of prompt and prefill; each image size is processed only once."""
         text = self._text(messages)
         images = [image for message in messages for image in message.images]
         if images:
@@ -89,12 +89,12 @@ class Prompts:
         return str(
             self.tokenizer.apply_chat_template(
                 turns, add_generation_prompt=True, tokenize=False, chat_template=self._template,
-                enable_thinking=False,  # ignored by templates without it
+                enable_thinking=False,  # ignored by templates without this option
             )
         )  # fmt: skip
 
     def _content(self, message: Message) -> Any:
-        """A message as the chat template takes it, special tokens broken up: for a processor images, then the text."""
+        """Return a message for the chat template, with special tokens broken up and images before the text."""
         text = message.text
         for token in self._reserved:
             if token in text:
@@ -104,11 +104,11 @@ class Prompts:
         return [*[{"type": "image"}] * len(message.images), {"type": "text", "text": text}]
 
     def _inputs(self, text: str, images: list[Any]) -> dict[str, Any]:
-        """What the processor makes of a prompt's text and images."""
+        """Return the processor's output for a prompt's text and images."""
         return dict(self.processor(text=[text], images=[images], return_tensors="pt", add_special_tokens=False))
 
     def _expansion(self, image: Any) -> str:
-        """What the processor writes in the place of an image, which depends on the image's size alone."""
+        """Return the processor's text for an image, which depends only on the image's size."""
         shown = pil_image(image)
         if shown.size not in self._expanded:
             ids = np.asarray(self._inputs(self.processor.image_token, [shown])["input_ids"])[0]
@@ -117,18 +117,18 @@ class Prompts:
 
 
 def token_ids(tokenizer: Any, text: str) -> list[int]:
-    """Return the token ids of a text; special tokens are recognised and none is added."""
+    """Return the token ids of a text; special tokens are recognised, and none is added."""
     return [int(token) for token in tokenizer.encode(text, add_special_tokens=False)] if text else []
 
 
 def eos_token_ids(*given: Any) -> frozenset[int]:
-    """Return every token that ends the assistant's turn.
+    """Return all tokens that end the assistant's turn.
 
     Args:
-        given: by the tokenizer and the model's settings: an id, several, or None each.
+        given: settings of the tokenizer and the model: each an id, a list of ids, or None.
 
     Raises:
-        ValueError: all are None.
+        ValueError: all settings are None.
     """
     flat = [item for entry in given for item in (entry if isinstance(entry, list) else [entry])]
     ids = frozenset(int(item) for item in flat if item is not None)
@@ -138,7 +138,7 @@ def eos_token_ids(*given: Any) -> frozenset[int]:
 
 
 def _reserved_tokens(tokenizer: Any, processor: Any) -> list[str]:
-    """The special tokens of a tokenizer, and the image tokens of a processor."""
+    """Return the special tokens of a tokenizer, and the image tokens of a processor."""
     owners = () if processor is None else (processor, processor.tokenizer)
     found = {getattr(owner, name, None) for owner in owners for name in _IMAGE_TOKENS}
     found |= set(getattr(tokenizer, "all_special_tokens", ()))

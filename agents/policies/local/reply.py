@@ -1,4 +1,4 @@
-"""One reply while it is sampled here, token by token, under its grammar."""
+"""State of one reply during sampling in this process, token by token, under its grammar."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from selfsurf.agents.reply.constraint import Matcher
 
 
 class BrokenModel(ArithmeticError):
-    """A model's scores are not numbers. It would fail at every other prompt too, so the infrastructure isn't blamed."""
+    """The model's scores are not numbers. Every other prompt would fail, too, so the infrastructure is not at fault."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__(
@@ -25,24 +25,24 @@ class BrokenModel(ArithmeticError):
 
 @dataclass(eq=False)
 class Reply:
-    """What has been sampled so far."""
+    """State of one reply during sampling."""
 
     prompt: list[int]
-    """Token ids, the prefill's included."""
+    """Token ids of the prompt and the prefill."""
     matcher: Matcher | None
-    """Where the reply is in its grammar, if it has one."""
+    """Matcher with the reply's position in its grammar; None without a grammar."""
     seed: int
-    """Of its random stream."""
+    """Seed of the reply's random stream."""
     extras: dict[str, Any] = field(default_factory=dict)
-    """The model's other inputs that belong to the prompt, such as `pixel_values`."""
+    """Other inputs of the model for the prompt, such as `pixel_values`."""
     reused: int = 0
-    """Tokens of the prompt whose keys and values were there already."""
+    """Number of prompt tokens whose keys and values came from the cache."""
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
 
     def candidates(self, width: int) -> NDArray[np.int64] | None:
-        """The tokens that may come next, cut to the width of the logits, or None if all may."""
+        """Return the tokens that may come next, cut to the width of the logits, or None if all may."""
         return None if self.matcher is None else np.flatnonzero(self.matcher.allowed()[:width])
 
     def add(self, token_id: int, logprob: float, eos_token_ids: frozenset[int]) -> None:
@@ -57,7 +57,7 @@ class Reply:
     def finished(self, max_new_tokens: int) -> bool:
         """Whether the reply is complete.
 
-        An ending that the grammar forces is added without asking the model: each of its tokens is the only one
+        An ending that the grammar forces is added without running the model: each of its tokens is the only one
         allowed, so its log-probability is 0.
         """
         if self.finish_reason is None and self.matcher is not None:
@@ -73,7 +73,7 @@ class Reply:
     def completion(
         self, tokenizer: Any, grammar: str | None, prefill: str, prefill_ids: list[int], seconds: float
     ) -> Completion:
-        """Return the finished reply."""
+        """Return the finished reply as a completion."""
         return Completion(
             text=prefill + tokenizer.decode(self.token_ids, skip_special_tokens=True),
             prompt_token_ids=self.prompt,

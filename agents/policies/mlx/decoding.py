@@ -1,4 +1,4 @@
-"""Runs MLX models token by token: prompts into key-value caches, caches kept for later prompts, batched steps."""
+"""Token-by-token decoding with MLX models: key-value caches of prompts, reuse of earlier prompts, batched steps."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from selfsurf.agents.policies.local.prefixes import PrefixCache
 from selfsurf.agents.policies.local.prompts import Prompt
 
 CHUNK = 512
-"""Tokens of a prompt computed at a time; more take more memory and are hardly faster."""
+"""Number of prompt tokens computed at a time; more tokens take more memory and are hardly faster."""
 
 CHUNK_ON_CPU = 64
-"""The same without a GPU, where as many take many seconds: an interrupt waits for as long."""
+"""Number of prompt tokens computed at a time without a GPU; larger chunks would delay interrupts by many seconds."""
 
 Logits: TypeAlias = NDArray[np.float32]
 """Scores of the next token."""
 
 
 class TextDecoder:
-    """Decodes with an mlx-lm model: rows in one batch, and what a prompt shares with an earlier one computed once.
+    """Decoder of an mlx-lm model: prompts in one batch, with reuse of the keys and values of earlier prompts.
 
     Args:
         model: the mlx-lm model.
-        prefixes: earlier prompts; None to reuse nothing. Models with sliding windows or recurrent states can't reuse
-            anything.
+        prefixes: cache of earlier prompts; None for no reuse. Models with sliding windows or recurrent states never
+            reuse prompts.
     """
 
     def __init__(self, model: Any, prefixes: PrefixCache | None = None) -> None:
@@ -40,7 +40,7 @@ class TextDecoder:
         self._batch: list[Any] = []
 
     def forget(self) -> None:
-        """Drop earlier prompts: the model's weights have changed."""
+        """Drop earlier prompts, because the model's weights have changed."""
         if self._prefixes is not None:
             self._prefixes.clear()
 
@@ -48,7 +48,7 @@ class TextDecoder:
         """Start a batch of prompts.
 
         Returns:
-            For each prompt the logits (V,) after its last token, and how many of its tokens were reused.
+            For each prompt, the logits (V,) after its last token, and the number of its tokens that were reused.
         """
         self._rows, self._batch = [], []
         logits, reused = [], []
@@ -61,7 +61,7 @@ class TextDecoder:
         return logits, reused
 
     def choose(self, rows: Sequence[int]) -> None:
-        """Continue with these rows of the batch only; the first call comes right after `start`."""
+        """Continue with these rows of the batch only; the first call follows right after `start`."""
         if self._batch:
             for layer in self._batch:
                 layer.filter(self._mx.array(list(rows)))
@@ -74,7 +74,7 @@ class TextDecoder:
             self._batch = [type(layers[0]).merge(layers) for layers in zip(*chosen, strict=True)]
 
     def step(self, token_ids: Sequence[int]) -> list[Logits]:
-        """Add a token to each row and return the logits after it."""
+        """Append a token to each row, and return the next logits of each row."""
         output = self._model(self._mx.array([[token] for token in token_ids]), cache=self._batch)
         return list(_numpy(output[:, -1]))
 
@@ -83,7 +83,7 @@ class TextDecoder:
         return _numpy(self._model(self._mx.array([prompt.ids])))[0]
 
     def _known(self, ids: list[int]) -> tuple[list[Any], int]:
-        """Return a cache that begins like `ids`, and how many of them it holds."""
+        """Return a cache with the longest known prefix of `ids`, and its number of tokens."""
         from mlx_lm.models.cache import make_prompt_cache
 
         cache = make_prompt_cache(self._model)
@@ -103,7 +103,7 @@ class TextDecoder:
         self._prefixes.add(ids, layers)
 
     def _prefill(self, cache: list[Any], ids: list[int], known: int) -> Logits:
-        """Fill the cache with a prompt and return the logits of its last token."""
+        """Fill the cache with a prompt, and return the logits after its last token."""
         for start in range(known, len(ids) - 1, self._chunk):
             self._model(self._mx.array([ids[start : min(start + self._chunk, len(ids) - 1)]]), cache=cache)
             self._mx.eval([layer.state for layer in cache])
@@ -111,9 +111,9 @@ class TextDecoder:
 
 
 class VisionDecoder:
-    """Decodes with an mlx-vlm model: one row at a time, each prompt from its beginning.
+    """Decoder of an mlx-vlm model: one row at a time, each prompt computed from its start.
 
-    Some of its models store the positions of the prompt in themselves, so rows can't take turns.
+    Some mlx-vlm models store the prompt's positions in the model, so rows can't alternate.
     """
 
     def __init__(self, model: Any) -> None:
@@ -128,10 +128,10 @@ class VisionDecoder:
         )
 
     def forget(self) -> None:
-        """Nothing is kept between prompts."""
+        """Do nothing, since no earlier prompts are cached."""
 
     def start(self, prompts: Sequence[Prompt]) -> tuple[list[Logits], list[int]]:
-        """Start one prompt; see `TextDecoder.start`."""
+        """Start one prompt, and return its next logits and 0 reused tokens, as one-item lists."""
         from mlx_vlm.models.cache import make_prompt_cache
 
         (prompt,) = prompts
@@ -148,10 +148,10 @@ class VisionDecoder:
         return [_numpy(output.logits[0, -1])], [0]
 
     def choose(self, rows: Sequence[int]) -> None:
-        """There is one row."""
+        """Do nothing, since there is only one row."""
 
     def step(self, token_ids: Sequence[int]) -> list[Logits]:
-        """Add a token and return the logits after it."""
+        """Append a token, and return the next logits."""
         return [_numpy(self._language(self._mx.array([list(token_ids)]), cache=self._cache).logits[0, -1])]
 
     def logits(self, prompt: Prompt) -> Logits:
@@ -160,7 +160,7 @@ class VisionDecoder:
         return _numpy(self._language(tokens, inputs_embeds=embeddings, **rest).logits[0])
 
     def _embed(self, prompt: Prompt) -> tuple[Any, Any, dict[str, Any]]:
-        """Return token ids (1, T), embeddings with the images in them (1, T, D), and what else the model needs."""
+        """Return token ids (1, T), embeddings that include the images (1, T, D), and the model's further inputs."""
         ids = self._mx.array([prompt.ids])
         inputs = {key: value for key, value in prompt.extras.items() if key != "pixel_values"}
         found = self._model.get_input_embeddings(ids, prompt.extras.get("pixel_values"), **inputs)

@@ -1,8 +1,9 @@
-"""Loading models into MLX: mlx-lm for text, mlx-vlm for vision and language, from ordinary Hugging Face folders.
+"""Loading of models into MLX from ordinary Hugging Face folders: mlx-lm for text, mlx-vlm for vision and language.
 
-Both libraries read the `config.json` of transformers 4. transformers 5 writes some settings elsewhere, and neither
-library complains: a missing `rope_theta` falls back to a default, and every logit is wrong. So the configuration is
-converted before it is read (`fix_text_config`, `fix_vision_config`), and after loading the model is checked against it.
+Both libraries read the `config.json` of transformers 4. transformers 5 stores some settings elsewhere, and neither
+library reports the difference: a missing `rope_theta` falls back to a default, and every logit is wrong. So the
+configuration is converted before loading (`fix_text_config`, `fix_vision_config`), and the loaded model is checked
+against it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Dtype: TypeAlias = Literal["float32", "bfloat16", "float16"]
 """Precision of the weights."""
 
 Config: TypeAlias = dict[str, Any]
-"""What `config.json` holds."""
+"""Content of a `config.json`."""
 
 log = logging.getLogger(__name__)
 
@@ -37,14 +38,14 @@ def load_text(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any, A
 
     Args:
         folder: a Hugging Face or MLX model folder.
-        dtype: precision of the weights; None keeps the checkpoint's on a Mac's GPU, and elsewhere takes float32 where
-            that takes little memory (`WIDENED`). Quantised weights stay packed on a Mac's GPU only.
+        dtype: precision of the weights; None keeps the checkpoint's on a Mac's GPU, and elsewhere uses float32 if the
+            model is small (`WIDENED`). Quantised weights stay packed on a Mac's GPU only.
 
     Returns:
-        The mlx-lm model (called with token ids (B, T), it gives logits (B, T, V)) and the Hugging Face tokenizer.
+        The mlx-lm model (from token ids (B, T) to logits (B, T, V)) and the Hugging Face tokenizer.
 
     Raises:
-        agents.model_files.ModelError: the folder holds no model, or one that mlx-lm can't load.
+        agents.model_files.ModelError: the folder contains no model, or a model that mlx-lm can't load.
     """
     folder = Path(folder).expanduser()
     config = model_config(folder)
@@ -64,15 +65,15 @@ def load_vision(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any,
     """Load a vision-language model.
 
     Args:
-        folder: a Hugging Face or MLX model folder, its processor included.
-        dtype: precision of the weights; None keeps the checkpoint's on a Mac's GPU, and elsewhere takes float32 where
-            that takes little memory (`WIDENED`). Quantised weights stay packed on a Mac's GPU only.
+        folder: a Hugging Face or MLX model folder with its processor.
+        dtype: precision of the weights; None keeps the checkpoint's on a Mac's GPU, and elsewhere uses float32 if the
+            model is small (`WIDENED`). Quantised weights stay packed on a Mac's GPU only.
 
     Returns:
         The mlx-vlm model and its processor (`processor.tokenizer` is the Hugging Face tokenizer).
 
     Raises:
-        agents.model_files.ModelError: the folder holds no model, or one that mlx-vlm can't load.
+        agents.model_files.ModelError: the folder contains no model, or a model that mlx-vlm can't load.
     """
     folder = Path(folder).expanduser()
     original = read_config(folder)
@@ -100,19 +101,19 @@ def load_vision(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any,
 
 
 def is_vision(folder: str | Path) -> bool:
-    """Whether the folder holds a model that sees images.
+    """Whether the folder contains a model that sees images.
 
     Raises:
-        agents.model_files.ModelError: the folder holds no model.
+        agents.model_files.ModelError: the folder contains no model.
     """
     return isinstance(read_config(Path(folder).expanduser()).get("vision_config"), Mapping)
 
 
 def read_config(folder: Path) -> Config:
-    """Return what the folder's `config.json` holds.
+    """Return the content of the folder's `config.json`.
 
     Raises:
-        agents.model_files.ModelError: there is none, or it is not a JSON object.
+        agents.model_files.ModelError: the file is missing, or is not a JSON object.
     """
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder} holds no model (no config.json).")
@@ -120,17 +121,17 @@ def read_config(folder: Path) -> Config:
 
 
 def model_config(folder: Path) -> Config:
-    """Return a model folder's configuration as `fix_text_config` mends it; errors are those of `read_config`."""
+    """Return a model folder's configuration, converted by `fix_text_config`; errors are those of `read_config`."""
     return fix_text_config(read_config(folder))
 
 
 def fix_text_config(config: Mapping[str, Any]) -> Config:
-    """Return the configuration with the settings of rotary embedding and attention where transformers 4 had them.
+    """Return the configuration with the settings of rotary embedding and attention in the form of transformers 4.
 
-    transformers 5 has `rope_parameters: {rope_theta, rope_type, ...}`, one for each kind of layer in some models;
-    mlx reads `rope_theta`, `rope_scaling`, `partial_rotary_factor`, and for two kinds of layers `rope_local_base_freq`
-    and `rope_global_base_freq`. transformers 5 lists the kind of each layer in `layer_types`; mlx reads of how many
-    layers one sees all tokens, `sliding_window_pattern`. Settings that are there already are kept.
+    transformers 5 has `rope_parameters: {rope_theta, rope_type, ...}`, in some models for each kind of layer; mlx reads
+    `rope_theta`, `rope_scaling`, `partial_rotary_factor`, and for two kinds of layers `rope_local_base_freq` and
+    `rope_global_base_freq`. transformers 5 lists the kind of each layer in `layer_types`; mlx reads the period of
+    layers with full attention, `sliding_window_pattern`. Existing settings are kept.
     """
     fixed = dict(config)
     given = fixed.get("rope_parameters")
@@ -152,15 +153,15 @@ def fix_text_config(config: Mapping[str, Any]) -> Config:
 
 
 def fix_vision_config(config: Mapping[str, Any], vision_type: str = "") -> Config:
-    """Return the configuration as `fix_text_config` does, with what mlx-vlm needs besides.
+    """Return the configuration converted by `fix_text_config`, with the further changes that mlx-vlm needs.
 
     - Some of its models (Qwen2-VL, Qwen2.5-VL and others) read the text model's settings from the root, where
-      transformers 4 had them, so those of `text_config` are copied there, without overwriting any.
-    - Some of its vision models know only the transformers 4 name of their `model_type`, without `_vision`.
+      transformers 4 had them. So the settings of `text_config` are copied there, without overwriting any.
+    - Some of its vision models accept only the transformers 4 name of their `model_type`, without `_vision`.
 
     Args:
-        config: what `config.json` holds.
-        vision_type: the `model_type` that mlx-vlm's own vision configuration has by default.
+        config: content of `config.json`.
+        vision_type: default `model_type` of mlx-vlm's own vision configuration.
     """
     fixed = fix_text_config(config)
     text = fixed.get("text_config")
@@ -175,10 +176,10 @@ def fix_vision_config(config: Mapping[str, Any], vision_type: str = "") -> Confi
 
 
 def _rope_scaling(given: Mapping[str, Any]) -> Config | None:
-    """The `rope_scaling` of transformers 4, or None if positions are not scaled."""
+    """Return the `rope_scaling` of transformers 4, or None if positions are not scaled."""
     kind = given.get("rope_type", given.get("type", "default"))
     if "mrope_section" in given:
-        kind = "mrope"  # transformers 5 calls it default, mlx does not
+        kind = "mrope"  # called `default` by transformers 5, but not by mlx
     if kind == "default":
         return None
     rest = {key: value for key, value in given.items() if key not in ("rope_theta", "partial_rotary_factor")}
@@ -186,7 +187,7 @@ def _rope_scaling(given: Mapping[str, Any]) -> Config | None:
 
 
 def _pattern(kinds: Any) -> int | None:
-    """Every how many layers one has full attention among sliding windows; None where there is no such period."""
+    """Return the period of full-attention layers among sliding-window layers; None if it is irregular."""
     if not isinstance(kinds, list) or "sliding_attention" not in kinds or "full_attention" not in kinds:
         return None
     period = kinds.index("full_attention") + 1
@@ -200,7 +201,7 @@ def _fill(config: Config, key: str, value: Any) -> None:
 
 
 def _check_rope(wanted: Mapping[str, Any], taken: Any, folder: Path) -> None:
-    """Refuse a model whose rotary base is not the configuration's: its answers would be wrong."""
+    """Refuse a model with another rotary base than the configuration's, since its answers would be wrong."""
     for key in ("rope_theta", "rope_local_base_freq", "rope_global_base_freq"):
         expected, found = wanted.get(key), getattr(taken, key, None)
         if expected is not None and found is not None and float(found) != float(expected):
@@ -208,9 +209,9 @@ def _check_rope(wanted: Mapping[str, Any], taken: Any, folder: Path) -> None:
 
 
 def _unpacked(model: Any, folder: Path) -> Any:
-    """Unpack quantised weights, in place, where there is no GPU: MLX's CPU backend computes with packed ones for ages.
+    """Unpack quantised weights in place if there is no GPU, since MLX's CPU backend is very slow with packed weights.
 
-    What is computed stays the same up to rounding.
+    Results stay the same up to rounding.
     """
     if not quantisation(folder) or import_module("mlx.core").metal.is_available():
         return model
@@ -233,7 +234,7 @@ def _cast(model: Any, dtype: Dtype | None) -> None:
 
 @contextlib.contextmanager
 def _view(folder: Path, config: Mapping[str, Any]) -> Iterator[Path]:
-    """A temporary folder of links to the model's files, with another `config.json`."""
+    """Create a temporary folder of links to the model's files, with another `config.json`."""
     with tempfile.TemporaryDirectory(prefix="selfsurf-mlx-") as temporary:
         view = Path(temporary)
         for file in folder.resolve().iterdir():
@@ -244,14 +245,15 @@ def _view(folder: Path, config: Mapping[str, Any]) -> Iterator[Path]:
 
 
 _PROCESSORS: list[Any] = []
-"""mlx-vlm's `AutoProcessor.from_pretrained`, once it was loaded."""
+"""mlx-vlm's replacement of `AutoProcessor.from_pretrained`; empty until mlx-vlm is loaded."""
 
 
 @contextlib.contextmanager
 def _own_processors() -> Iterator[None]:
-    """Let mlx-vlm replace `AutoProcessor.from_pretrained` for as long as it loads a processor, and no longer.
+    """Let mlx-vlm replace `AutoProcessor.from_pretrained` only while it loads a processor.
 
-    It does so whenever one of its models is imported, and torch models in this process would get its processors.
+    mlx-vlm replaces the method whenever one of its models is imported, and torch models in this process would get its
+    processors.
     """
     from transformers import AutoProcessor
 
@@ -267,7 +269,7 @@ def _own_processors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _limits_kept() -> Iterator[None]:
-    """Importing mlx_lm limits this process to 2048 open files for good, too few beside a browser: prevent that."""
+    """Prevent the import of mlx_lm from limiting this process to 2048 open files, too few beside a browser."""
     import resource
 
     original = resource.setrlimit

@@ -1,6 +1,7 @@
-"""Local models through MLX: mlx-lm for text, mlx-vlm for vision and language; on a Mac, and slowly on Linux.
+"""Local models in MLX: mlx-lm for text, mlx-vlm for vision and language; on a Mac, and slowly on Linux.
 
-Like `agents.policies.transformers.policy`, it has its own sampling loop, under grammars, and records what was drawn.
+Like `agents.policies.transformers.policy`, the policy has its own sampling loop with grammars, and records the sampled
+tokens.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from selfsurf.agents.policy import PolicyError
 
 
 class _Prompts(Prompts):
-    """Prompts by mlx-vlm's processors, which take the images of one prompt as a flat list."""
+    """Prompts for mlx-vlm's processors, which take the images of a prompt as a flat list."""
 
     def _inputs(self, text: str, images: list[Any]) -> dict[str, Any]:
         return dict(self.processor(images=images, text=[text], add_special_tokens=False))
@@ -37,13 +38,13 @@ class _Prompts(Prompts):
 
 @dataclass(eq=False)
 class _Row(Reply):
-    """One reply while it is sampled; see `Reply`."""
+    """State of one reply during sampling, with its random stream."""
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed % 2**63)
 
     def sample(self, logits: Logits, temperature: float, eos_token_ids: frozenset[int]) -> None:
-        """Draw a token and append it with its log-probability."""
+        """Sample a token, and append it with its log-probability."""
         if not np.isfinite(logits).any() or np.isnan(logits).any():
             raise BrokenModel
         candidates = self.candidates(logits.size)
@@ -61,24 +62,24 @@ class _Row(Reply):
 
 
 class MLXPolicy(LocalPolicy):
-    """A model in this process, on MLX.
+    """A policy that runs a model in MLX, in this process.
 
-    Text models take a call's conversations as one batch and compute only the part of a prompt that no earlier one
-    began with. Vision-language models take conversations one after another.
+    Text models process a call's conversations as one batch, and reuse the prefix shared with an earlier prompt.
+    Vision-language models process conversations one after another.
 
     Args:
         model: a short name known to `agents.model_files`, a folder (Hugging Face's or converted for MLX, quantised or
-            not), or a hub id. One with a `vision_config` is loaded by mlx-vlm and sees images.
-        adapter: folder of a LoRA adapter, in MLX's format or in PEFT's, which is converted.
-        dtype: precision of the weights; `"auto"` keeps the checkpoint's on a Mac's GPU, and elsewhere takes
-            float32, which is several times faster there, for models of up to a billion weights.
-        seed: of the policy's own random stream, used by calls without a seed.
-        reuse: megabytes of keys and values of earlier prompts to keep for later prompts with the same beginning.
-            Reuse changes results by rounding, so that samples may depend on earlier calls; 0 keeps none.
+            not), or a hub id. A model with a `vision_config` is loaded by mlx-vlm and sees images.
+        adapter: folder of a LoRA adapter in MLX's format, or in PEFT's, which is converted.
+        dtype: precision of the weights; `"auto"` keeps the checkpoint's on a Mac's GPU, and elsewhere uses float32,
+            which is several times faster there, for models of up to a billion weights.
+        seed: seed of the policy's own random stream, used by calls without a seed.
+        reuse: megabytes for keys and values of earlier prompts, reused by later prompts with the same prefix. Reuse
+            changes results by rounding, so that samples may depend on earlier calls; 0 for no reuse.
 
     Raises:
         agents.model_files.ModelError: the model can't be found, fetched or loaded, or the adapter does not fit it.
-        FileNotFoundError: the adapter folder does not exist or holds no adapter.
+        FileNotFoundError: the adapter folder does not exist or contains no adapter.
         ValueError: the tokenizer has no chat template.
     """
 
@@ -116,7 +117,7 @@ class MLXPolicy(LocalPolicy):
 
     @property
     def source(self) -> Path:
-        """The model's folder."""
+        """Folder of the model."""
         return self._folder
 
     @property
@@ -126,21 +127,21 @@ class MLXPolicy(LocalPolicy):
 
     @property
     def context_length(self) -> int | None:
-        """Most tokens of prompt and reply together."""
+        """Maximum number of tokens of prompt and reply together; None if unknown."""
         text = self._config.get("text_config") or {}
         length = text.get("max_position_embeddings") or self._config.get("max_position_embeddings")
         return int(length) if length else None
 
     def forget(self) -> None:
-        """Drop the keys and values of earlier prompts: needed when weights were changed."""
+        """Drop the keys and values of earlier prompts, as required after a change of weights."""
         self._decoder.forget()
 
     def set_adapter(self, path: str | Path | None) -> None:
-        """Switch to another LoRA adapter; None goes back to the base model, as does one that is refused.
+        """Switch to another LoRA adapter; the base model is active for None, and after an adapter is refused.
 
         Raises:
-            agents.adapters.identity.AdapterError: it belongs to another base model, or does not fit this one.
-            FileNotFoundError: the folder does not exist or holds no adapter.
+            agents.adapters.identity.AdapterError: the adapter belongs to another base model, or does not fit.
+            FileNotFoundError: the folder does not exist or contains no adapter.
         """
         self.forget()
         self._remove_adapter()
@@ -201,7 +202,7 @@ class MLXPolicy(LocalPolicy):
 
 
 def folder_of(model: str | Path) -> Path:
-    """Return the model's folder, fetched from the hub if need be."""
+    """Return the model's folder, downloading it from the hub if necessary."""
     source = model_files.resolve(model)
     if isinstance(source, Path):
         return source
@@ -213,7 +214,7 @@ def folder_of(model: str | Path) -> Path:
 
 
 def _eos_token_ids(folder: Path, config: dict[str, Any], tokenizer: Any) -> frozenset[int]:
-    """Every token that ends the assistant's turn, from the tokenizer and the model's settings."""
+    """Return all tokens that end the assistant's turn, from the tokenizer and the model's settings."""
     file = folder / "generation_config.json"
     settings = json.loads(file.read_text("utf8")) if file.is_file() else config
     return eos_token_ids(tokenizer.eos_token_id, settings.get("eos_token_id"))

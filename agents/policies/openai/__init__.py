@@ -1,1 +1,1 @@
-"""The backend for any server with OpenAI's chat-completions API, NVIDIA NIM included."""
+"""The backend for servers with OpenAI's chat-completions API, including NVIDIA NIM."""

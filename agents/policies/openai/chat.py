@@ -1,4 +1,4 @@
-"""The chat-completions format: messages out, replies in."""
+"""Messages and replies in the chat-completions format."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from selfsurf.agents.reply.kinds import KINDS
 from selfsurf.agents.reply.schema import Schema
 
 TOOL = "act"
-"""Name of the one tool that takes the action, where replies are tool calls."""
+"""Name of the single tool for actions, if replies are tool calls."""
 
 
 def written(message: Message) -> dict[str, Any]:
-    """Return a message in the server's form: images before the text, as PNG in data URIs.
+    """Return a message in the server's format: images before the text, as PNG in data URIs.
 
     Raises:
         ValueError: an image is not a uint8 array (height, width, 3).
@@ -41,10 +41,10 @@ def written(message: Message) -> dict[str, Any]:
 
 
 def data_uri(image: Any) -> str:
-    """The image as PNG in a data URI.
+    """Return the image as PNG in a data URI.
 
     Raises:
-        ValueError: it is not a uint8 array (height, width, 3).
+        ValueError: the image is not a uint8 array (height, width, 3).
     """
     buffer = io.BytesIO()
     pil_image(image).save(buffer, format="PNG")
@@ -52,14 +52,14 @@ def data_uri(image: Any) -> str:
 
 
 def tool_fields(parameters: Schema, *, strict: bool, functions: Sequence[Function] = ()) -> dict[str, Any]:
-    """The fields of a request that make the reply a call: of the one tool that acts, or of a function."""
+    """Return the request fields that make the reply a call of the single action tool, or of a function."""
     act = _tool(TOOL, "Carry out one action on the page.", parameters)
     own = [_tool(one.name, one.description, one.schema) for one in functions]
     choice: Any = "required" if own else {"type": "function", "function": {"name": TOOL}}
     if not strict:
         return {"tools": [act, *own], "tool_choice": choice}
     act["function"]["strict"] = True
-    return {"tools": [act, *own], "tool_choice": choice, "parallel_tool_calls": False}  # it holds for single calls only
+    return {"tools": [act, *own], "tool_choice": choice, "parallel_tool_calls": False}  # strict mode needs single calls
 
 
 def _tool(name: str, description: str, parameters: Schema) -> dict[str, Any]:
@@ -67,18 +67,18 @@ def _tool(name: str, description: str, parameters: Schema) -> dict[str, Any]:
 
 
 def read(data: Any, *, by_kind: bool = False) -> Completion:
-    """Read a server's answer.
+    """Parse a server's answer.
 
     Args:
         data: the answer's JSON.
-        by_kind: there was a tool for each kind of action (`kinds.kind_tools`).
+        by_kind: whether there was one tool per kind of action (`kinds.kind_tools`).
 
     Returns:
-        Its text without the model's reasoning, which stands beside it, its tokens with that. Lists are empty where the
-        server reports nothing.
+        The reply, with the model's reasoning separate from the text but included in the tokens. Lists are empty if the
+        server doesn't report them.
 
     Raises:
-        ReplyError: it is not a chat completion, or holds no choice.
+        ReplyError: the answer is not a chat completion, or has no choice.
         PolicyError: the server withheld the reply.
     """
     if not isinstance(data, dict):
@@ -107,7 +107,7 @@ def read(data: Any, *, by_kind: bool = False) -> Completion:
 
 
 def _usage(given: Any) -> Usage | None:
-    """What the reply used; None where the server doesn't report it."""
+    """Return the token usage of a reply; None if the server doesn't report it."""
     if not isinstance(given, Mapping) or not isinstance(given.get("prompt_tokens"), int):
         return None
     details = given.get("prompt_tokens_details")
@@ -129,7 +129,7 @@ def _text(message: Mapping[str, Any], by_kind: bool) -> str:
     calls = message.get("tool_calls")
     if isinstance(calls, list) and calls and isinstance(calls[0], dict):
         return "\n".join(_call_text(call, by_kind) for call in calls if isinstance(call, dict))
-    # Separate reasoning (`reasoning_content`, `reasoning`) is not part of the reply; a refusal is, and has no action.
+    # Separate reasoning (`reasoning_content`, `reasoning`) is not part of the reply; a refusal is, but has no action.
     return without_reasoning(_content(message, "text") or message.get("refusal") or "")
 
 
@@ -142,13 +142,13 @@ def _call_text(call: Mapping[str, Any], by_kind: bool) -> str:
     reply = reply_of(name, written) if by_kind and name in KINDS else None
     if reply is not None:
         return reply
-    # A function that was not offered, such as `click`: its name may be the action's. A cut-off call stays cut off.
+    # A function that was not offered, such as `click`, may have the name of an action. A cut-off call stays cut off.
     written = written.strip() or "{}"
     return f'{{"name": {json.dumps(name)}, "arguments": {written}{"}" if _is_json(written) else ""}'
 
 
 def _content(message: Mapping[str, Any], kind: str) -> str:
-    """The text of a message's content; of one in parts, that of the parts of a kind: reasoning has its own."""
+    """Return a message's content as text; of content in parts, only parts of this kind, which excludes reasoning."""
     content = message.get("content")
     if isinstance(content, str) or not content:
         return (content or "") if kind == "text" else ""
@@ -159,7 +159,7 @@ def _content(message: Mapping[str, Any], kind: str) -> str:
 
 
 def _thinking(message: Mapping[str, Any]) -> str:
-    """The model's reasoning, in whichever field a server reports it, or before the reply itself."""
+    """Return the model's reasoning, from any of the fields that servers use, or from the text before the reply."""
     given = message.get("reasoning_content") or message.get("reasoning") or _content(message, "thinking")
     if isinstance(given, str) and given:
         return given
@@ -170,7 +170,7 @@ def _thinking(message: Mapping[str, Any]) -> str:
 
 
 def _tokens(choice: Mapping[str, Any]) -> tuple[list[int], list[float]]:
-    """The sampled tokens' ids and log-probabilities, each empty where not reported."""
+    """Return the ids and log-probabilities of the sampled tokens, each empty if not reported."""
     logprobs = choice.get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     entries = [entry for entry in content or [] if isinstance(entry, Mapping)]
@@ -180,7 +180,7 @@ def _tokens(choice: Mapping[str, Any]) -> tuple[list[int], list[float]]:
         ids = [int(name.removeprefix("token_id:")) for name in names]
     values = [float(entry["logprob"]) for entry in entries if isinstance(entry.get("logprob"), (int, float))]
     if len(values) != len(entries) or (ids and len(values) != len(ids)):
-        values = []  # there must be one for each token
+        values = []  # there must be a value for each token
     return ids, values
 
 

@@ -1,6 +1,6 @@
-"""Replies as tool calls with one tool for each kind of action, and such a call as the agents read it.
+"""One tool for each kind of action, and conversion of a tool call to the text of a reply.
 
-`{"thought": ..., "action": {"fill": 3, "text": "abc"}}` is a call `fill(thought=..., id=3, text="abc")`.
+`{"thought": ..., "action": {"fill": 3, "text": "abc"}}` corresponds to the call `fill(thought=..., id=3, text="abc")`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _MAIN = {
     "press": "key", "scroll": "direction", "wait": "ms", "navigate": "url", "new_tab": "url", "focus_tab": "index",
     "message": "text", "ask_user": "question", "finish": "answer", "infeasible": "reason", "drag": "from",
 }  # fmt: skip
-"""What a kind's main argument is called; `id` for the others, which act on an element."""
+"""Names of the main arguments by kind of action; `id` for the other kinds, which act on an element."""
 
 
 def kind_tools(parameters: Schema) -> list[dict[str, Any]] | None:
-    """Return a tool for each action that the parameters of the one tool allow, in strict mode's form.
+    """Return a tool for each action that the parameters of the single tool allow, in strict mode's form.
 
     Returns:
-        None: they allow several actions in a reply, or others than the environment's.
+        The tools; None if the parameters allow several actions in a reply, or actions that are not the environment's.
     """
     fields = strict(parameters)["properties"]
     if "action" not in fields or any(next(iter(one["properties"])) not in KINDS for one in fields["action"]["anyOf"]):
@@ -41,12 +41,12 @@ def kind_tools(parameters: Schema) -> list[dict[str, Any]] | None:
 
 
 def _said(kind: str) -> str:
-    """What the prompt says of a kind, without the form that it has there."""
+    """Return a kind's description in the prompt, without its notation."""
     return ACTIONS[kind].partition("  ")[2]
 
 
 def kind_fields(parameters: Schema, *, is_strict: bool) -> dict[str, Any] | None:
-    """Return the fields of a request that make the reply a call of one of `kind_tools`; None where there are none."""
+    """Return the request fields that make the reply a call of one of `kind_tools`; None if there are no such tools."""
     tools = kind_tools(parameters)
     if tools is None:
         return None
@@ -58,7 +58,7 @@ def kind_fields(parameters: Schema, *, is_strict: bool) -> dict[str, Any] | None
 
 
 def reply_of(name: str, arguments: str) -> str | None:
-    """Return the reply that a call stands for; None if its arguments can't be read."""
+    """Return the reply that corresponds to a call; None if the arguments are unreadable."""
     try:
         given = json.loads(arguments or "{}")
     except ValueError:

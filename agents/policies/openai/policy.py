@@ -1,4 +1,4 @@
-"""Models behind any server that speaks OpenAI's chat-completions format, through the `openai` client."""
+"""Models behind any server with OpenAI's chat-completions format, through the `openai` client."""
 
 from __future__ import annotations
 
@@ -48,48 +48,50 @@ from selfsurf.agents.reply.schema import any_action, in_words, strict, wrapped
 _log = logging.getLogger(__name__)
 
 CHECK_TIMEOUT = 10.0
-"""Seconds for a server's first sign of life (`OpenAIPolicy.check`)."""
+"""Timeout of the first request to a server, in seconds (`OpenAIPolicy.check`)."""
 
 
 class OpenAIPolicy(CheckedPolicy):
-    """A language model behind an OpenAI-compatible server.
+    """A policy for models behind an OpenAI-compatible server.
 
-    The requests of one call run concurrently, up to `max_concurrency`. Servers apply a grammar or a schema to what they
-    sample, not to the beginning of a message; so a prefill is used for free replies only, and only where the server
-    continues a message. A server that refuses schemas, grammars or tools is asked again without them: the prompt then
-    describes the reply's format, and the reply is parsed. Sampling fields that it names as unsupported are left out.
+    The requests of a call run concurrently, up to `max_concurrency`. Servers apply a grammar or schema to sampled text,
+    not to the beginning of a message, so a prefill is used only for free replies, and only if the server can continue a
+    message. If a server refuses schemas, grammars or tools, the request is repeated without them: the prompt then
+    describes the reply's format, and the reply is parsed. Sampling fields that the server reports as unsupported are
+    left out.
 
     Args:
         model: the model's name at the server.
-        endpoint: name of a known server (`openai`, `nim`, `vllm`, `vllm-guided`, `trtllm`, `ollama`), or an
-            `Endpoint`. By default `openai`, or with `base_url` a server about which nothing else is known.
-        base_url: where the server is, up to and including `/v1`, if not at the endpoint's own address.
+        endpoint: name of a known server (`openai`, `nim`, `vllm`, `vllm-guided`, `trtllm`, `ollama`), or an `Endpoint`.
+            By default `openai`, or with `base_url` an unknown server without extensions.
+        base_url: address of the server, up to and including `/v1`, if not the endpoint's own.
         api_key: the key; by default from the endpoint's environment variable.
-        adapter: a LoRA adapter, by the name that the server gives it; it takes the model's place in requests.
-        guidance: how replies are constrained to valid actions; by default the endpoint's way.
-        tools: take replies as calls of one tool, whose arguments are the reply's text, or of functions of your own. A
-            call of another function, such as `click`, is read as that action. `"kinds"`: one tool a kind of action,
+        adapter: a LoRA adapter, by its name at the server; replaces the model's name in requests.
+        guidance: how replies are constrained to valid actions; by default the endpoint's method.
+        tools: take replies as calls of a single tool, whose arguments are the reply's text, or of your own functions. A
+            call of another function, such as `click`, is read as that action. `"kinds"`: one tool per kind of action,
             each with its own schema, unless there are functions or several actions in a reply.
         sees_images: whether the model takes images.
-        tokenizer: the model's, to count tokens exactly: a folder, a hub id or an object with a chat template. Without
-            one, tokens are counted by a server that offers it, else estimated (see `agents.policies.openai.usage`).
-        context_length: most tokens of prompt and reply together, if known.
-        prompt_budget: the default limit of a prompt's tokens.
-        max_concurrency: most requests at the same time.
-        timeout: seconds that one attempt may take.
-        retries: most attempts at a reply after the first.
-        patience: seconds for one reply, attempts and waits together, from when its first request is made.
+        tokenizer: the model's tokenizer, to count tokens exactly: a folder, a hub id or an object with a chat template.
+            By default the server counts tokens if it can; otherwise they are estimated (see
+            `agents.policies.openai.usage`).
+        context_length: maximum number of tokens of prompt and reply together, if known.
+        prompt_budget: default token limit of a prompt.
+        max_concurrency: maximum number of concurrent requests.
+        timeout: seconds until one attempt is given up.
+        retries: maximum number of further attempts at a reply after the first.
+        patience: seconds until a reply is given up, counted from its first request, over all attempts and waits.
         prices: US dollars per million tokens, `Prices` or a dict with its fields (`input`, `output`, `cached`).
-        logprobs: whether to ask for log-probabilities; by default as the endpoint has it.
-        processed_logprobs: the server reports log-probabilities after mask and temperature (vLLM:
-            `--logprobs-mode processed_logprobs`). Unless it does, they are recorded only for free replies at
-            temperature 0 or 1, where there is no difference.
+        logprobs: whether to request log-probabilities; by default the endpoint's setting.
+        processed_logprobs: whether the server reports log-probabilities after mask and temperature (vLLM:
+            `--logprobs-mode processed_logprobs`). Otherwise they are recorded only for free replies at temperature 0 or
+            1, where there is no difference.
         extra_body: further fields of each request, such as `{"reasoning_effort": "low"}`.
-        omit: fields to leave out from the start, such as `temperature`, which OpenAI's reasoning models refuse.
+        omit: fields that are never sent, such as `temperature`, which OpenAI's reasoning models refuse.
 
     Raises:
         ImportError: the `openai` package is not installed.
-        ValueError: an option is unknown or does not fit another, or the endpoint needs a key and there is none.
+        ValueError: an option is unknown or conflicts with another, or the endpoint's key is missing.
     """
 
     def __init__(
@@ -134,11 +136,11 @@ class OpenAIPolicy(CheckedPolicy):
             raise ValueError('This endpoint takes no JSON schemas; use guidance="grammar", "none" or tools=True.')
         self.sees_images = sees_images
         self.prompt_budget = prompt_budget
-        self.parameter_count: int | None = None  # servers don't report it
+        self.parameter_count: int | None = None  # not reported by servers
         self.context_length = context_length
         self.prices = prices_of(prices)
         self.totals = Totals()
-        """Requests, tokens and dollars since this policy was made."""
+        """Requests, tokens and dollars since the policy was created."""
         self._tokenizer = _tokenizer(tokenizer)
         self._server_counts = self.endpoint.tokenizes
         self._logprobs = self.endpoint.logprobs if logprobs is None else logprobs
@@ -150,21 +152,21 @@ class OpenAIPolicy(CheckedPolicy):
         self._explain = Explainer(self.base_url, adapter or model, key, self.endpoint.key_variable)
         self._client = AsyncOpenAI(api_key=key or "none", base_url=self.base_url, timeout=timeout, max_retries=0)
         self._guided: bool | None = None
-        """Whether the server takes guided requests; None until it has answered one."""
+        """Whether the server accepts guided requests; None until a guided request is answered."""
         self._slots = asyncio.Semaphore(max_concurrency)
         self._background = Background("openai-policy")
         self._closing = weakref.finalize(self, _close, self._background, self._client)
 
     def close(self) -> None:
-        """Close the connections. Safe to call twice; happens by itself when the policy is dropped."""
+        """Close the connections. Safe to call twice; called automatically when the policy is garbage-collected."""
         self._closing()
 
     def check(self) -> None:
-        """Make sure that the server answers, takes the key, and has the model, where it lists what it has.
+        """Make sure that the server answers, accepts the key, and has the model if it lists its models.
 
         Raises:
-            PolicyError: it doesn't answer, or refuses the key.
-            ValueError: it has no such model.
+            PolicyError: the server doesn't answer, or refuses the key.
+            ValueError: the server doesn't have the model.
         """
         import openai
 
@@ -173,7 +175,7 @@ class OpenAIPolicy(CheckedPolicy):
                 return await self._client.get("/models", cast_to=object, options={"timeout": CHECK_TIMEOUT})
             except (openai.APIConnectionError, openai.AuthenticationError) as error:
                 return self._explain(error)
-            except (openai.APIError, ValueError):  # a server without that list, or one that is no list
+            except (openai.APIError, ValueError):  # a server without a list of models, or with an unreadable one
                 return None
 
         answer = self._background.run(ask())
@@ -188,10 +190,10 @@ class OpenAIPolicy(CheckedPolicy):
     def _complete(
         self, requests: Sequence[Request], prefill: str, temperature: float, max_new_tokens: int
     ) -> list[Completion]:
-        """Ask for all replies; if one fails, the others still finish before that is reported.
+        """Request all replies; if some fail, the error is raised after the others have finished.
 
         Raises:
-            PolicyError: replies failed for good; the message says which rows and why.
+            PolicyError: replies failed after all retries; the message lists the rows and reasons.
             ValueError: the request is invalid.
         """
         free = [not (one.grammar or one.schema) for one in requests]
@@ -223,20 +225,20 @@ class OpenAIPolicy(CheckedPolicy):
         return replies
 
     def count_tokens(self, text: str) -> int:
-        """Number of tokens of `text` alone: exact with a tokenizer or a server that counts, else an estimate.
+        """Return the number of tokens of `text` alone: exact with a tokenizer or a server's count, else an estimate.
 
         Raises:
-            PolicyError: the server that counts could not be asked.
+            PolicyError: the server's tokenizer could not be reached.
         """
         ids = self._encode(text)
         return text_tokens(text) if ids is None else len(ids)
 
     def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
-        """Number of tokens of the whole prompt; images are always estimated (`agents.policies.openai.usage`).
+        """Return the number of tokens of the prompt; images are always estimated (`agents.policies.openai.usage`).
 
         Raises:
-            PolicyError: the server that counts could not be asked.
-            ValueError: a message carries images, which this policy can't see.
+            PolicyError: the server's tokenizer could not be reached.
+            ValueError: a message contains images, and the model reads text only.
         """
         started = self._given(prefill)
         texts = [Message(message.role, message.text) for message in messages]
@@ -254,22 +256,22 @@ class OpenAIPolicy(CheckedPolicy):
         return conversation_tokens(texts) + (text_tokens(started) if started else 0) + images
 
     def _given(self, prefill: str) -> str:
-        """The part of the prefill that the server is given: all or nothing."""
+        """Return the prefill if the server can continue a message, else an empty text."""
         return prefill if self.endpoint.continues and not self.calls else ""
 
     def _body(
         self, one: Request, started: str, guide: Mapping[str, Any], sampling: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return a request's body; the user's own fields come last."""
-        seed = {} if one.seed is None else {"seed": one.seed % 2**31}  # some servers read 32 bits
+        """Return a request's body; the user's own fields take precedence."""
+        seed = {} if one.seed is None else {"seed": one.seed % 2**31}  # some servers read only 32 bits
         fields = {**self._message_fields(one.messages, started), **guide, **sampling, **seed}
         fields |= self._extra
         return {name: value for name, value in fields.items() if name == "messages" or name not in self._omit}
 
     def _unguided(self, one: Request, sampling: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the body of a guided request without the guide: the prompt describes the reply instead.
+        """Return the body of a guided request without the guide, with a description of the reply in the prompt.
 
-        None where there is no guide, or the request can't do without tools, since the model may call functions.
+        None without a guide, or if the model may call functions, which requires tools.
         """
         if one.functions or not (one.grammar or one.schema or self.calls):
             return None
@@ -334,8 +336,8 @@ class OpenAIPolicy(CheckedPolicy):
         """Return the reply, the number of attempts, and whether the reply was guided.
 
         Args:
-            body: the request as it is wanted.
-            unguided: the same request for a server that refuses the guide in `body`; None: there is no guide.
+            body: the request, with its guide.
+            unguided: the same request for a server that refuses the guide in `body`; None without a guide.
 
         Raises:
             PolicyError: the server gives no reply.
@@ -347,7 +349,7 @@ class OpenAIPolicy(CheckedPolicy):
         except RequestRefused as refusal:
             try:
                 answer = await self._persist(unguided)
-            except RequestRefused:  # the guide was not the reason
+            except RequestRefused:  # the server refuses it without the guide, too
                 raise refusal from None
             self._note_refusal(refusal)
             return (*answer, False)
@@ -355,7 +357,7 @@ class OpenAIPolicy(CheckedPolicy):
         return (*answer, True)
 
     async def _persist(self, body: dict[str, Any]) -> tuple[Completion, int]:
-        """Return the reply and the number of attempts, without the sampling fields that the server refuses."""
+        """Return the reply and the number of attempts, leaving out sampling fields that the server refuses."""
         while True:
             sent = self._refused.without(body)
             try:
@@ -365,7 +367,7 @@ class OpenAIPolicy(CheckedPolicy):
                     raise
 
     def _note_refusal(self, refusal: RequestRefused) -> None:
-        """Note that the server took a request only without its guide; a server that never took one gets none again."""
+        """Note that the server accepted a request only without a guide; send no guides again if it never took one."""
         if self._guided is None:
             self._guided = False
             what = "tools" if self.calls else f"a {self.guidance} for the reply"
@@ -376,7 +378,7 @@ class OpenAIPolicy(CheckedPolicy):
             )  # fmt: skip
 
     async def _ask(self, body: dict[str, Any]) -> Completion:
-        """Make one attempt."""
+        """Send the request once, and return the reply."""
         self.totals.requests += 1
         answer = await self._client.chat.completions.with_raw_response.create(
             model=self.adapter or self.name,
@@ -387,12 +389,12 @@ class OpenAIPolicy(CheckedPolicy):
             data = json.loads(answer.text)
         except ValueError:
             data = None
-        if data is None:  # raised outside the handler, without the parser's error as context
+        if data is None:  # raised here, so that the parser's error doesn't become the context
             raise ReplyError("The answer is not JSON; is base_url= right?")
         return chat.read(data, by_kind=self.calls == "kinds")
 
     def _encode(self, text: str) -> list[int] | None:
-        """The text's token ids, or None without a tokenizer."""
+        """Return the text's token ids, or None if neither a tokenizer nor the server can encode it."""
         if not text:
             return []
         if self._tokenizer is not None:
@@ -400,7 +402,7 @@ class OpenAIPolicy(CheckedPolicy):
         return self._ask_tokenizer({"prompt": text, "add_special_tokens": False})
 
     def _ask_tokenizer(self, body: dict[str, Any]) -> list[int] | None:
-        """The token ids from the server's `/tokenize`, or None if it has none."""
+        """Return the token ids from the server's `/tokenize`; None if the server doesn't have it."""
         if not self._server_counts:
             return None
         url = self.base_url.rstrip("/").removesuffix("/v1") + "/tokenize"
@@ -417,12 +419,12 @@ class OpenAIPolicy(CheckedPolicy):
 
         answer = self._background.run(ask())
         if not isinstance(answer, dict) or not isinstance(answer.get("tokens"), list):
-            self._server_counts = False  # a server without it: estimate from now on
+            self._server_counts = False  # no `/tokenize`: estimate from now on
             return None
         return [int(token) for token in answer["tokens"]]
 
     def _prefill_ids(self, started: str, prompt_token_ids: list[int]) -> list[int]:
-        """The tokens of the prefill at the prompt's end, if they are known to be just those."""
+        """Return the prefill's token ids if the prompt ends with exactly these, else an empty list."""
         ids = self._encode(started) if started and prompt_token_ids else None
         return ids if ids and prompt_token_ids[-len(ids) :] == ids else []
 
@@ -478,10 +480,10 @@ def _key(endpoint: Endpoint, base_url: str, api_key: str | None) -> str:
 
 
 def _tokenizer(tokenizer: Any) -> Any:
-    """The tokenizer, loaded if it was named.
+    """Return the tokenizer, loaded if it is given by name.
 
     Raises:
-        ValueError: it has no chat template.
+        ValueError: the tokenizer has no chat template.
     """
     if isinstance(tokenizer, (str, Path)):
         from transformers import AutoTokenizer

@@ -1,4 +1,4 @@
-"""Requests to a server: many at once from synchronous code, retried where that may help, with errors that explain."""
+"""Requests to a server: concurrent requests from synchronous code, with retries and helpful errors."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from urllib.parse import urlsplit, urlunsplit
 from selfsurf.agents.policy import PolicyError
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
-"""Seconds of the first wait, doubled each time, and of the longest."""
+"""Seconds of the first wait before a retry, which doubles each time, and of the longest wait."""
 
 QUIET = 30.0
-"""Seconds for which the same trouble is not told again."""
+"""Seconds for which a repeated warning is suppressed."""
 
 _log = logging.getLogger(__name__)
 _announced: dict[str, float] = {}
 
 _LONGEST = 400
-"""Most characters of a server's own message that are shown."""
+"""Character limit of a server's message in an error."""
 
 _CURE = "A field that the server doesn't take can be left out (omit=), a prompt shortened (max_prompt_tokens=)."
 
@@ -35,9 +35,9 @@ SAMPLING = frozenset({
     "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
     "logit_bias",
 })  # fmt: skip
-"""Fields by which a server samples from another distribution than its model's."""
+"""Request fields that make a server sample from another distribution than the model's."""
 _LENGTHS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-"""Fields that limit a reply's length, each with the other name for it."""
+"""Request fields that limit a reply's length, each with its alternative name."""
 _UNSUPPORTED = re.compile(
     r"unsupported|(?:not|n't) (?:\w+ )?(?:supported?|accept(?:ed)?|allowed|permitted|recogni[sz]ed?)|unknown|unexpected"
     r"|unrecogni[sz]ed|deprecated", re.IGNORECASE,
@@ -51,12 +51,12 @@ class ReplyError(Exception):
 
 
 class RequestRefused(PolicyError):
-    """The server refuses a request as it stands: the same request would be refused again.
+    """The server refuses the request and would refuse it again.
 
     Args:
-        text: what the server said.
-        cure: what to do about it.
-        fields: the names, and other words, by which the server says what it doesn't support; empty if it names nothing.
+        text: the server's message.
+        cure: the remedy.
+        fields: words of the server's message on unsupported fields, including their names; empty if it names none.
     """
 
     def __init__(self, text: str, cure: str, fields: frozenset[str] = frozenset()) -> None:
@@ -66,29 +66,29 @@ class RequestRefused(PolicyError):
 
 
 class RefusedFields:
-    """Sampling fields that a server has refused: left out of requests from then on, or sent by their other name.
+    """Sampling fields that a server refused: omitted from later requests, or sent under their alternative name.
 
     Args:
-        kept: fields that are sent in any case.
+        kept: fields that are always sent.
     """
 
     def __init__(self, kept: Collection[str] = ()) -> None:
         self.names: dict[str, str] = {}
-        """Of each refused field the name that is sent instead; empty: none."""
+        """Alternative names of refused fields; empty for a field that is omitted."""
         self._kept = kept
 
     def without(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a request's body without the fields."""
+        """Return a request's body without the refused fields."""
         sent = {self.names.get(name, name): value for name, value in body.items()}
         sent.pop("", None)
         return sent
 
     def note(self, refusal: RequestRefused, body: Mapping[str, Any]) -> bool:
-        """Note the fields of a body that a refusal names, and return whether there are any."""
+        """Record the fields of a body that a refusal names, and return whether there are any."""
         refused = refusal.fields & body.keys() & {*SAMPLING, *_LENGTHS, "seed"} - set(self._kept)
         for field in sorted(refused - self.names.keys()):
             other = _LENGTHS.get(field, "")
-            if other in self.names:  # the server takes neither name
+            if other in self.names:  # the server accepts neither name
                 self.names[other], other = "", ""
             self.names[field] = other
             what = f"Sending {other} instead of" if other else "Leaving out"
@@ -98,30 +98,30 @@ class RefusedFields:
 
 @dataclass(frozen=True)
 class Problem:
-    """What went wrong with one request."""
+    """The cause of a failed request."""
 
     text: str
-    """One sentence, with what to do about it if anything can be done."""
+    """Error message in one sentence, with a remedy if there is one."""
     again: bool = False
     """Whether another attempt may succeed."""
     cure: str = ""
-    """What to do about a request that the server refuses as it stands; empty for other troubles."""
+    """Remedy for a request that the server refuses; empty for other problems."""
     fields: frozenset[str] = frozenset()
-    """As in `RequestRefused`."""
+    """Words of the server's message on unsupported fields, including their names; empty if it names none."""
     wait: float | None = None
-    """Seconds that the server asked for."""
+    """Seconds that the server asks to wait before a retry; None if unspecified."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When to give up."""
+    """Limits of retries and time for a request."""
 
     retries: int
-    """Most attempts after the first."""
+    """Maximum number of attempts after the first."""
     timeout: float
-    """Seconds that one attempt may take."""
+    """Seconds until one attempt is given up."""
     patience: float
-    """Seconds for one reply, all attempts and waits together."""
+    """Seconds until a reply is given up, over all attempts and waits."""
 
 
 async def persist(
@@ -130,13 +130,14 @@ async def persist(
     """Send a request until it succeeds, and return the reply and the number of attempts.
 
     Args:
-        send: makes one attempt.
-        limits: when to give up.
-        explain: what an exception of `send` means; None for one that is not the server's, which is raised as it is.
+        send: function that makes one attempt.
+        limits: limits of retries and time.
+        explain: function that explains an exception of `send`; None for an exception that is not the server's, which is
+            raised unchanged.
 
     Raises:
-        RequestRefused: the server refuses the request as it stands.
-        PolicyError: no reply within the limits, or a failure that another attempt can't change.
+        RequestRefused: the server refuses the request and would refuse it again.
+        PolicyError: there was no reply within the limits, or the failure is permanent.
     """
     start = time.monotonic()
     attempts = 0
@@ -150,7 +151,7 @@ async def persist(
             problem = explain(error)
             if problem is None:
                 raise
-        # Raised outside the handler: the client's exception, which may hold the key, must not become our context.
+        # Raised outside the handler: the client's exception, which may contain the key, must not become the context.
         if problem.cure:
             raise RequestRefused(problem.text, problem.cure, problem.fields)
         if not problem.again:
@@ -169,7 +170,7 @@ async def persist(
 
 
 def _announce(text: str) -> None:
-    """Say in the log why nothing happens, once for all requests that meet the same trouble at the same time."""
+    """Log the reason for a wait, once for all requests with the same problem at the same time."""
     now = time.monotonic()
     if now - _announced.get(text, -math.inf) > QUIET:
         _announced[text] = now
@@ -177,7 +178,7 @@ def _announce(text: str) -> None:
 
 
 def backoff(attempts: int) -> float:
-    """Seconds to wait after a number of attempts: doubling, half of it fixed and half random.
+    """Return the seconds to wait after a number of attempts: doubling, half of it fixed and half random.
 
     The random part keeps clients that failed together from retrying together.
     """
@@ -186,11 +187,11 @@ def backoff(attempts: int) -> float:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds that a `Retry-After` header asks for, or None without a readable one.
+    """Return the seconds in a `Retry-After` header, or None without a readable header.
 
     Args:
-        headers: of the response, names in any case.
-        now: seconds since the epoch, for a header that names a time.
+        headers: headers of the response, with names in any case.
+        now: current time in seconds since the epoch, for headers with a date.
     """
     value = next((value.strip() for name, value in headers.items() if name.lower() == "retry-after"), "")
     if value.replace(".", "", 1).isdecimal():
@@ -203,16 +204,16 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 @dataclass(frozen=True)
 class Explainer:
-    """Explains the failures of requests to one server."""
+    """Callable that explains failed requests to one server."""
 
     base_url: str
     model: str
     key: str
     key_variable: str
-    """Environment variable of the key; empty if there is none."""
+    """Environment variable of the API key; empty if there is none."""
 
     def __call__(self, error: Exception) -> Problem | None:
-        """Return what the exception means; None if it is not the server's."""
+        """Return the problem behind an exception; None if the exception is not the server's."""
         import openai
 
         if isinstance(error, PolicyError):
@@ -235,7 +236,7 @@ class Explainer:
         return self.clean(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])))
 
     def clean(self, text: str) -> str:
-        """Return the text without the key, cut to a readable length."""
+        """Return the text without the API key, cut to `_LONGEST` characters."""
         if len(self.key) > 3:
             text = text.replace(self.key, "[key]")
         text = " ".join(text.split())
@@ -263,7 +264,7 @@ class Explainer:
 
 
 def _message(error: Any) -> str:
-    """The server's message, in the form of OpenAI, vLLM or FastAPI; else the raw body."""
+    """Return the server's message in the form of OpenAI, vLLM or FastAPI, or else the raw body."""
     body = error.body
     if isinstance(body, dict):
         inner = body.get("error", body)
@@ -275,7 +276,7 @@ def _message(error: Any) -> str:
 
 
 def _unsupported(error: Any) -> frozenset[str]:
-    """Return what a refusal names as unsupported: its `param` where it has one, else the words of its message."""
+    """Return the field names in an error on unsupported fields: its `param` if it has one, else all words."""
     message = _message(error)
     if not _UNSUPPORTED.search(message):
         return frozenset()
@@ -291,7 +292,7 @@ class Background:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Run the coroutine on the loop and wait for its result, from any thread but the loop's own.
+        """Run the coroutine on the loop and wait for its result. Callable from any thread except the loop's own.
 
         Raises:
             RuntimeError: the loop was closed.
@@ -302,12 +303,12 @@ class Background:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
-        except BaseException:  # such as Ctrl-C while waiting: the requests stop too
+        except BaseException:  # such as Ctrl-C while waiting: stop the requests, too
             future.cancel()
             raise
 
     def close(self) -> None:
-        """End the loop and its thread. Safe to call twice."""
+        """Stop the loop and its thread. Safe to call twice."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=5)

@@ -1,4 +1,4 @@
-"""What replies use: tokens, estimated where no tokenizer is available, and dollars."""
+"""Usage of replies: tokens, estimated if no tokenizer is available, and dollars."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ import numpy as np
 from selfsurf.agents.policy import Conversation, Usage
 
 MESSAGE_TOKENS = 8
-"""What a chat template adds to each message, and once more for the reply that it opens."""
+"""Estimated tokens that a chat template adds to each message, and to the opened reply."""
 
 _PIECES = re.compile(r" ?([A-Za-z]+)|[0-9]|\s+|[!-/:-@\[-`{-~]|[^\x00-\x7F]|.", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Prices:
-    """US dollars per million tokens."""
+    """Prices in US dollars per million tokens."""
 
     input: float
     output: float
     cached: float | None = None
-    """Of cached prompt tokens; as `input` if None."""
+    """Price of cached prompt tokens; None if it equals the price of `input`."""
 
     def cost(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> float:
-        """Return the US dollars of one reply; the cached tokens are among the prompt's."""
+        """Return the cost of one reply in US dollars; prompt tokens include cached tokens."""
         cached = self.input if self.cached is None else self.cached
         fresh = prompt_tokens - cached_tokens
         return (fresh * self.input + cached_tokens * cached + completion_tokens * self.output) / 1_000_000
 
 
 def prices_of(given: Prices | Mapping[str, float] | None) -> Prices | None:
-    """Return prices that may be given as a dict.
+    """Return prices as `Prices`, converting a dict.
 
     Raises:
-        ValueError: its fields are not those of `Prices`, or a price is negative.
+        ValueError: the dict's fields are not those of `Prices`, or a price is negative.
     """
     if not isinstance(given, Mapping):
         return given
@@ -53,19 +53,19 @@ def prices_of(given: Prices | Mapping[str, float] | None) -> Prices | None:
 
 @dataclass
 class Totals:
-    """What a policy has used since it was made."""
+    """Usage of a policy since it was created."""
 
     requests: int = 0
-    """Every attempt at a reply, failed ones included."""
+    """Number of attempts at replies, including failed attempts."""
     replies: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = None
-    """US dollars, where prices are known. Failed attempts are not counted: servers don't report their cost."""
+    """US dollars, if prices are known. Failed attempts are not counted: servers don't report their cost."""
 
     def add(self, usage: Usage | None) -> None:
-        """Count one reply, and its tokens if its usage is known."""
+        """Add one reply, with its tokens if its usage is known."""
         self.replies += 1
         if usage is not None:
             self.prompt_tokens += usage.prompt_tokens
@@ -77,11 +77,11 @@ class Totals:
 def text_tokens(text: str) -> int:
     """Estimate the tokens of a text, on the high side.
 
-    A token for every three letters of a word, rounded up, for each digit, punctuation mark and run of blanks, and for
-    each byte of a character outside ASCII.
+    The estimate is a token for every three letters of a word, rounded up, for each digit, punctuation mark and run of
+    blanks, and for each byte of a character outside ASCII.
 
-    On prose, page outlines and JSON that is above the count of tokenizers with 32 thousand entries or more, typically
-    by half; only long strings of random letters can take more.
+    On prose, page outlines and JSON, the estimate exceeds the count of tokenizers with 32 thousand entries or more,
+    typically by half; only long strings of random letters can take more.
     """
     number = 0
     for found in _PIECES.finditer(text):
@@ -99,6 +99,6 @@ def image_tokens(image: Any) -> int:
 
 
 def conversation_tokens(messages: Conversation) -> int:
-    """Estimate the tokens of a conversation, a chat template around each message included."""
+    """Estimate the tokens of a conversation, including a chat template around each message."""
     texts = sum(text_tokens(message.text) + MESSAGE_TOKENS for message in messages) + MESSAGE_TOKENS
     return texts + sum(image_tokens(image) for message in messages for image in message.images)

@@ -1,9 +1,9 @@
-"""Local models through TensorRT-LLM, in this process.
+"""Local models in TensorRT-LLM, in this process.
 
-Never run against a real installation, since PyPI's `tensorrt-llm` can't be installed without CUDA. It follows the
-signatures in TensorRT-LLM's sources and documentation, and is tested around the call with objects that have exactly
-those signatures (`tests/agents/test_tensorrt.py`). `selfsurf doctor` checks that a real installation has what is used
-here.
+The policy was never run with a real installation, since PyPI's `tensorrt-llm` can't be installed without CUDA. It
+follows the signatures in TensorRT-LLM's sources and documentation, and is tested with objects that have exactly those
+signatures (`tests/agents/test_tensorrt.py`). `selfsurf doctor` checks that a real installation has everything that is
+used here.
 """
 
 from __future__ import annotations
@@ -26,38 +26,39 @@ from selfsurf.agents.policies.request import CheckedPolicy, Request, check_lengt
 from selfsurf.agents.policy import Completion, Conversation, FinishReason, Guidance, Message, PolicyError, Usage
 
 GuideBackend: TypeAlias = Literal["llguidance", "xgrammar"]
-"""How TensorRT-LLM is constrained. In its `_torch/pyexecutor/grammar_matcher.py`, `GuidedDecodingParams.grammar`
-goes to `LLMatcher.grammar_from_lark` under llguidance and to xgrammar's own EBNF compiler under xgrammar; a JSON schema
-goes to both. Our grammars are Lark, so llguidance gets the grammar and xgrammar the schema."""
+"""Library that constrains TensorRT-LLM's decoding. In its `_torch/pyexecutor/grammar_matcher.py`,
+`GuidedDecodingParams.grammar` goes to `LLMatcher.grammar_from_lark` under llguidance and to xgrammar's own EBNF
+compiler under xgrammar; a JSON schema goes to both. Our grammars are Lark, so llguidance gets the grammar and xgrammar
+the schema."""
 
 _GUIDANCE: dict[GuideBackend | None, Guidance] = {"llguidance": "grammar", "xgrammar": "schema", None: "none"}
 
 LORA_CONFIG_MODULES = ("tensorrt_llm.lora_helper", "tensorrt_llm.lora_manager", "tensorrt_llm._torch.peft.lora.config")
-"""Modules that `LoraConfig` lived in, release by release."""
+"""Modules that contain `LoraConfig` in the various releases."""
 
 LORA_MODULES = ("attn_q", "attn_k", "attn_v", "attn_dense", "mlp_h_to_4h", "mlp_4h_to_h", "mlp_gate")
-"""TensorRT-LLM's names of the seven linear layers that our adapters train; it needs them where no adapter is given."""
+"""TensorRT-LLM's names of the seven linear layers that our adapters train, required if no adapter is given."""
 
 
 class TensorRTPolicy(CheckedPolicy):
-    """A model in TensorRT-LLM's engine.
+    """A policy that runs a model in TensorRT-LLM's engine.
 
     Args:
         model: a short name known to `agents.model_files`, a folder, or a hub id.
-        tokenizer: a Hugging Face tokenizer; else loaded with the model.
+        tokenizer: a Hugging Face tokenizer; by default loaded with the model.
         adapter: folder of a PEFT LoRA adapter, active from the start.
-        lora_rank: the highest rank of the adapters that `set_adapter` may load. None: that of `adapter`; without
-            one, no adapter can be loaded.
+        lora_rank: highest rank of the adapters that `set_adapter` may load. None: the rank of `adapter`; without
+            `adapter`, no adapter can be loaded.
         guided_decoding_backend: `"llguidance"` (constrains by grammar), `"xgrammar"` (by JSON schema), or None.
         tensor_parallel_size: number of GPUs to split the model over.
         dtype: `"auto"`, `"bfloat16"` or `"float16"`.
         engine: further arguments of `tensorrt_llm.LLM`, such as `max_seq_len` or `kv_cache_config`.
-        seed: of the policy's own random stream, used by calls without a seed.
+        seed: seed of the policy's own random stream, used by calls without a seed.
 
     Raises:
         ImportError: TensorRT-LLM is not installed.
         agents.model_files.ModelError: the model can't be found or fetched.
-        FileNotFoundError: the adapter folder does not exist or holds no adapter.
+        FileNotFoundError: the adapter folder does not exist or contains no adapter.
         agents.adapters.identity.WrongBase: the adapter belongs to another base model.
         ValueError: an unknown guided decoding backend, or a tokenizer without chat template.
         PolicyError: the engine could not be started.
@@ -99,7 +100,7 @@ class TensorRTPolicy(CheckedPolicy):
         self._lora: Any = None
         self._lora_count = 0
         self.lora_rank = max(lora_rank or 0, 0 if adapter is None else rank_of(read_config(Path(adapter).expanduser())))
-        if adapter is not None and Path(self._source).is_dir():  # of a hub id, the engine may have to fetch it first
+        if adapter is not None and Path(self._source).is_dir():  # the engine may have to fetch a hub id first
             check_base(adapter, self._source, name=self.name)
         if self.lora_rank:
             options["lora_config"] = _lora_config(adapter, self.lora_rank)
@@ -121,15 +122,15 @@ class TensorRTPolicy(CheckedPolicy):
 
     @property
     def context_length(self) -> int | None:
-        """Most tokens of prompt and reply together: the model's, or the engine's `max_seq_len` if that is less."""
+        """Maximum number of tokens of prompt and reply together, limited by model and engine (`max_seq_len`)."""
         known = (getattr(self._config.get_text_config(), "max_position_embeddings", None), self._longest)
         return min((int(length) for length in known if length), default=None)
 
     def set_adapter(self, path: str | Path | None) -> None:
-        """Switch to another LoRA adapter; None goes back to the base model. The engine reads it at the next call.
+        """Switch to another LoRA adapter, or to the base model (None). The engine reads the adapter at the next call.
 
         Raises:
-            FileNotFoundError: the folder does not exist or holds no adapter.
+            FileNotFoundError: the folder does not exist or contains no adapter.
             agents.adapters.identity.WrongBase: the adapter belongs to another base model.
             ValueError: the engine was started without adapters, or for lower ranks.
         """
@@ -146,21 +147,21 @@ class TensorRTPolicy(CheckedPolicy):
             )
         from tensorrt_llm.executor.request import LoRARequest
 
-        # The engine keeps adapters by number, so weights that changed in the same folder need a new one.
+        # The engine caches adapters by number, so changed weights in the same folder need a new number.
         self._lora_count += 1
         self._lora = LoRARequest(f"adapter_{self._lora_count}", self._lora_count, str(folder))
         self.adapter = folder
 
     def encode(self, messages: Conversation, prefill: str = "") -> list[int]:
-        """Return the token ids of a prompt without images: chat template, assistant's turn opened, and the prefill."""
+        """Return the token ids of a prompt without images: chat template, opened assistant's turn, and prefill."""
         return self._prompts.encode([Message(message.role, message.text) for message in messages], prefill)
 
     def count_tokens(self, text: str) -> int:
-        """Number of tokens of `text` alone, without special tokens."""
+        """Return the number of tokens of `text` alone, without special tokens."""
         return len(self._prompts.encode_text(text))
 
     def count_prompt_tokens(self, messages: Conversation, prefill: str = "") -> int:
-        """Number of tokens of the whole prompt, chat template and prefill included, images not."""
+        """Return the number of tokens of the whole prompt, including chat template and prefill, but not images."""
         return len(self.encode(messages, prefill))
 
     def _complete(
@@ -168,12 +169,12 @@ class TensorRTPolicy(CheckedPolicy):
     ) -> list[Completion]:
         """Sample all replies in one call of the engine.
 
-        A guide starts at the first generated token and never sees the prompt. So a guided reply is sampled whole: the
-        prefill is not given, the guide forces it, and its tokens are not counted against `max_new_tokens`.
+        A guide starts at the first generated token and never includes the prompt. So a guided reply is sampled as a
+        whole: instead of giving the prefill, the guide forces it, and its tokens don't count toward `max_new_tokens`.
 
         Raises:
             PolicyError: the engine failed or ended a request without an answer.
-            ValueError: a prompt leaves no room, or images for a text model.
+            ValueError: a prompt leaves no room for a reply, or a text model is given images.
         """
         prefill_ids = self._prompts.encode_text(prefill)
         inputs: list[dict[str, Any]] = []
@@ -189,7 +190,7 @@ class TensorRTPolicy(CheckedPolicy):
         lora = None if self._lora is None else [self._lora] * len(inputs)
         try:
             outputs = list(self._llm.generate(inputs, sampling_params=sampling, use_tqdm=False, lora_request=lora))
-        except Exception as error:  # the engine's own kinds, and those of CUDA and MPI
+        except Exception as error:  # exceptions of the engine, CUDA and MPI
             raise PolicyError(f"TensorRT-LLM could not answer: {_said(error)}") from error
         seconds = time.perf_counter() - began
         return [
@@ -202,9 +203,9 @@ class TensorRTPolicy(CheckedPolicy):
         self._llm.shutdown()
 
     def _input(self, messages: Conversation, given: str) -> dict[str, Any]:
-        """Return token ids, or with images the output of TensorRT-LLM's loader, which knows each model's placeholders.
+        """Return token ids, or, with images, the output of TensorRT-LLM's loader, which adds each model's placeholders.
 
-        The loader writes a single user turn and no system turn, so all text goes into that.
+        The loader writes a single user turn and no system turn, so all text goes into the user turn.
         """
         images = [image for message in messages for image in message.images]
         if not images:
@@ -228,7 +229,7 @@ class TensorRTPolicy(CheckedPolicy):
         from tensorrt_llm import SamplingParams
         from tensorrt_llm.llmapi import GuidedDecodingParams
 
-        # With neither top_k nor top_p the engine decodes greedily, whatever the temperature; top_p=1 cuts nothing off.
+        # With neither top_k nor top_p the engine decodes greedily at any temperature; top_p=1 excludes no token.
         how: dict[str, Any] = {"temperature": temperature, "top_p": 1.0} if temperature > 0 else {"top_k": 1}
         if _reports_logprobs(temperature, guide is not None):
             how["logprobs"] = 1
@@ -271,10 +272,10 @@ class TensorRTPolicy(CheckedPolicy):
 
 
 def _reports_logprobs(temperature: float, guided: bool) -> bool:
-    """Whether the engine can report the log-probabilities that `Completion.logprobs` holds.
+    """Whether the engine can report the log-probabilities required by `Completion.logprobs`.
 
-    By default they are those of the raw logits. That is right for greedy decoding and at temperature 1, without a
-    guide. Newer releases also give those of the distribution that was drawn from (`logprobs_mode`).
+    By default it reports those of the raw logits, which are correct for greedy decoding and at temperature 1, without a
+    guide. Newer releases can also report those of the sampled distribution (`logprobs_mode`).
     """
     if temperature > 0 and _processed() is not None:
         return True
@@ -282,7 +283,7 @@ def _reports_logprobs(temperature: float, guided: bool) -> bool:
 
 
 def _processed() -> Any:
-    """`LogprobMode.PROCESSED`, or None in a release that has no choice of mode."""
+    """Return `LogprobMode.PROCESSED`, or None in a release without `logprobs_mode`."""
     from tensorrt_llm import SamplingParams
 
     if "logprobs_mode" not in inspect.signature(SamplingParams).parameters:
@@ -291,7 +292,7 @@ def _processed() -> Any:
 
 
 def _logprobs(token_ids: list[int], reported: Sequence[Any] | None) -> list[float]:
-    """The sampled tokens' values, from a list of numbers or of `{token id: Logprob}`; empty if any is missing."""
+    """Return the sampled tokens' values from a list of numbers or of `{token id: Logprob}`; empty if any is missing."""
     values: list[float] = []
     for token, entry in zip(token_ids, reported or (), strict=False):
         value: Any = entry.get(token) if isinstance(entry, Mapping) else entry
@@ -301,12 +302,12 @@ def _logprobs(token_ids: list[int], reported: Sequence[Any] | None) -> list[floa
 
 
 def _lora_config(adapter: str | Path | None, rank: int) -> Any:
-    """Return a `LoraConfig`.
+    """Return a `LoraConfig` for adapters up to this rank.
 
     Raises:
         ImportError: no known module has the class.
     """
-    # Two of each: the next adapter may be loaded while the last one is still in use.
+    # Room for two adapters: the next may be loaded while the last is still in use.
     options: dict[str, Any] = {"max_lora_rank": rank, "max_loras": 2, "max_cpu_loras": 2}
     if adapter is None:
         options["lora_target_modules"] = list(LORA_MODULES)
@@ -316,10 +317,10 @@ def _lora_config(adapter: str | Path | None, rank: int) -> Any:
 
 
 def lora_config_class() -> Any:
-    """Return TensorRT-LLM's `LoraConfig`, wherever this release keeps it.
+    """Return TensorRT-LLM's `LoraConfig` from the module of the installed release.
 
     Raises:
-        ImportError: it is in none of `LORA_CONFIG_MODULES`.
+        ImportError: the class is in none of `LORA_CONFIG_MODULES`.
     """
     for module in LORA_CONFIG_MODULES:
         try:
@@ -330,18 +331,18 @@ def lora_config_class() -> Any:
 
 
 def _eos_token_ids(source: str, tokenizer: Any) -> frozenset[int]:
-    """Every token that ends the assistant's turn, from the tokenizer and the model's generation settings."""
+    """Return all tokens that end the assistant's turn, from the tokenizer and the model's generation settings."""
     from transformers import GenerationConfig
 
     try:
         settings: Any = GenerationConfig.from_pretrained(source).eos_token_id
-    except OSError:  # the model has no such settings
+    except OSError:  # the model has no generation settings
         settings = None
     return eos_token_ids(tokenizer.eos_token_id, settings)
 
 
 def _parameter_count(config: Any) -> int | None:
-    """Number of weights of an architecture, counted without making any; None if transformers does not know it."""
+    """Return an architecture's number of weights without allocating them; None if transformers does not support it."""
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
@@ -350,7 +351,7 @@ def _parameter_count(config: Any) -> int | None:
         try:
             with torch.device("meta"):
                 return sum(parameter.numel() for parameter in kind.from_config(config).parameters())
-        except ValueError:  # an architecture of another kind
+        except ValueError:  # not an architecture of this kind
             continue
     return None
 

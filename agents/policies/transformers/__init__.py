@@ -1,4 +1,4 @@
-"""The backend for models of Hugging Face transformers, text or vision and language."""
+"""The backend for models of Hugging Face transformers: text, or vision and language."""
 
 from selfsurf.agents.quiet import quiet
 

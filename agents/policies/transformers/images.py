@@ -1,4 +1,4 @@
-"""Batches for vision-language models of transformers: the inputs beside the tokens, and the tokens' positions."""
+"""Batches for vision-language models of transformers: inputs besides the tokens, and positions of the tokens."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ if TYPE_CHECKING:
     import torch
 
 PER_TOKEN = ("token_type_ids", "mm_token_type_ids")
-"""Inputs with one number a token of the prompt: 0 is text."""
+"""Inputs with one number per token of the prompt; 0 for text."""
 
 _IMAGES_OF_ROWS = frozenset({"idefics2", "idefics3", "smolvlm"})
-"""Families whose images are given as (rows, images of a row, ...); the others' as (images of all rows, ...)."""
+"""Model families that take images as (rows, images of a row, ...); others take (images of all rows, ...)."""
 
 
 def merge(
     extras: Sequence[dict[str, torch.Tensor]], lengths: Sequence[int], width: int, model_type: str
 ) -> dict[str, torch.Tensor]:
-    """Put the extra inputs of several left-padded rows together; rows without images take part.
+    """Merge the extra inputs of several left-padded rows, including rows without images.
 
     Args:
-        extras: for each row, those of its `Prompt`.
-        lengths: tokens of each row, which may be more than the prompt's that `extras` cover: the rest is text.
-        width: of the batch, in tokens.
-        model_type: the configuration's.
+        extras: for each row, the extra inputs of its `Prompt`.
+        lengths: number of tokens of each row. Tokens beyond the prompt covered by `extras` are text.
+        width: width of the batch, in tokens.
+        model_type: the model type in the configuration.
 
     Raises:
-        ValueError: the rows' inputs have shapes that can't be in one batch.
+        ValueError: the shapes of the rows' inputs don't fit into one batch.
     """
     import torch
 
@@ -51,16 +51,16 @@ def merge(
 
 
 def positions(model: Any, ids: torch.Tensor, attention: torch.Tensor, extras: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Return the position of each token: (rows, tokens), or (3, rows, tokens) where a model counts in space too.
+    """Return the position of each token: (rows, tokens), or (3, rows, tokens) for models with spatial positions.
 
-    Each later token's position is one more than the last's, in all three. They are given to the model explicitly,
-    since it would keep what it needs for the decoding steps in itself, for all rows of the last prompt that it saw.
+    In decoding, each position is one more than the last, in all three components. Positions are passed explicitly,
+    since the model would otherwise keep state for the decoding steps in itself, for all rows of its last prompt.
 
     Args:
-        model: wrapped by PEFT or not.
+        model: the model, wrapped by PEFT or not.
         ids: (rows, tokens), left-padded.
-        attention: 1 where a token is, 0 where padding.
-        extras: of the batch.
+        attention: 1 for tokens, 0 for padding.
+        extras: extra inputs of the batch.
     """
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     rope_index = getattr(getattr(base, "model", None), "get_rope_index", None)

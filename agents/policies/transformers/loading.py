@@ -1,4 +1,4 @@
-"""Loads a transformers model with its tokenizer and processor: device, precision, 4-bit weights."""
+"""Loading of a transformers model with its tokenizer and processor: device, precision, 4-bit weights."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     import torch
 
 Quantization: TypeAlias = Literal["nf4"]
-"""`nf4`: 4-bit normal floats by bitsandbytes, their scales quantised too. Saves memory, not time."""
+"""Method of quantization. `nf4`: 4-bit normal floats by bitsandbytes with quantised scales, which saves memory, not
+time."""
 
 _SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model in evaluation mode on its device, and what prepares its inputs."""
+    """A model in evaluation mode on its device, with its tokenizer and processor."""
 
     model: Any
     tokenizer: Any
     processor: Any | None
-    """Of a vision-language model; None for a text model."""
+    """Processor of a vision-language model; None for a text model."""
 
 
 def load(
@@ -42,9 +43,9 @@ def load(
 
     Args:
         name_or_path: a short name known to `agents.model_files`, a folder or a hub id.
-        dtype: `"auto"`, or a torch dtype or its name; `bf16`, `fp16` and `fp32` are known. `"auto"` is that of the
-            checkpoint, but float32 where that is faster (`natively`) and takes little memory (`WIDENED`).
-            Under quantization it is the precision of computation and of what is not quantised.
+        dtype: `"auto"`, or a torch dtype or its name; also `bf16`, `fp16` and `fp32`. `"auto"` is the checkpoint's
+            dtype, or float32 if it is faster (`natively`) and the model is small (`WIDENED`). Under quantization it is
+            the precision of computation and of weights that are not quantised.
         device: `"auto"`, or `cpu`, `cuda`, `cuda:1`, `mps` and so on.
         quantization: `"nf4"`, or None.
 
@@ -57,7 +58,7 @@ def load(
 
     threads.share_cores()
     source = model_files.resolve(name_or_path)
-    model_files.check(source)  # or transformers asks a hub that is out of reach for half a minute, aloud
+    model_files.check(source)  # else transformers retries an unreachable hub for half a minute
     where, precision = choose_device(device), choose_dtype(dtype)
     with model_files.no_progress_bars(), model_files.fetching(source):
         config = AutoConfig.from_pretrained(source)
@@ -82,8 +83,8 @@ def load(
 def load_processor(source: str | Path, config: Any) -> Any:
     """Return the processor of a vision-language model.
 
-    Some families' processors also read videos, for which alone they need torchvision; where that is missing they are
-    loaded without the video part.
+    Some families' processors also read videos and need torchvision only for that; without torchvision they are loaded
+    without the video part.
 
     Raises:
         ValueError: the model comes without an image processor.
@@ -104,10 +105,10 @@ def load_processor(source: str | Path, config: Any) -> Any:
 
 
 def choose_device(device: str | torch.device) -> torch.device:
-    """Return the torch device; `"auto"` takes cuda, else mps, else cpu.
+    """Return the torch device; `"auto"` selects cuda, else mps, else cpu.
 
     Raises:
-        ValueError: there is no such device on this machine.
+        ValueError: this machine has no such device.
     """
     import torch
 
@@ -130,7 +131,7 @@ def choose_dtype(dtype: str | torch.dtype) -> torch.dtype | Literal["auto"]:
     """Return the torch dtype, or `"auto"`.
 
     Raises:
-        ValueError: it is not a floating point type.
+        ValueError: the dtype is unknown or not a floating-point type.
     """
     import torch
 
@@ -143,11 +144,11 @@ def choose_dtype(dtype: str | torch.dtype) -> torch.dtype | Literal["auto"]:
 
 
 def natively(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether a device multiplies matrices of a precision about as fast as float32 ones.
+    """Whether a device multiplies matrices in this precision about as fast as in float32.
 
-    True of anything but a CPU. One without AVX-512 (or, on ARM, the bf16 extension) widens 16-bit numbers one by one:
-    SmolLM2-135M reads a prompt five times as slowly in bfloat16 as in float32 on an AVX2 processor. Intel's with
-    AVX-512 but no AMX have arithmetic for bfloat16, at half the speed of float32's.
+    True for all devices except CPUs. A CPU without AVX-512 (or, on ARM, the bf16 extension) widens 16-bit numbers one
+    by one: SmolLM2-135M reads a prompt five times as slowly in bfloat16 as in float32 on an AVX2 processor. Intel CPUs
+    with AVX-512 but without AMX have bfloat16 arithmetic at half the speed of float32.
     """
     import torch
 
@@ -163,16 +164,16 @@ def _is_intel_without_amx() -> bool:
 
     if not torch.cpu._is_avx512_supported() or torch.cpu._is_amx_tile_supported():
         return False
-    about = Path("/proc/cpuinfo")  # on a Mac there is none, and no AVX-512
+    about = Path("/proc/cpuinfo")  # missing on a Mac, which has no AVX-512 either
     return about.exists() and "GenuineIntel" in about.read_text(encoding="utf8", errors="replace")
 
 
 def keep_trainable(model: Any) -> None:
     """Keep 4-bit weights in the format that gradients can flow through. Does nothing for other models.
 
-    On processors with AVX512-BF16 the first evaluation on CPU would repack the weights for speed, and every later
-    training step would get zero gradients below them, with no more than a warning. The cost is that speed. Weights
-    already repacked stay as they are, so call this before a model is used.
+    On processors with AVX512-BF16, the first evaluation on the CPU would repack the weights for speed, and every later
+    training step would get zero gradients below them, with no more than a warning. The format costs that speed. Weights
+    already repacked are not restored, so this must be called before a model is used.
     """
     if not getattr(model, "is_loaded_in_4bit", False):
         return
@@ -207,6 +208,6 @@ def _four_bits(quantization: str, computed: torch.dtype | None) -> Any:
 
 
 def _without_videos(kind: Any) -> Any:
-    """The same class of processor, without its part for videos."""
+    """Return a subclass of the processor without its part for videos."""
     kept = [name for name in kind.get_attributes() if name != "video_processor"]
     return type(kind.__name__, (kind,), {"get_attributes": classmethod(lambda cls: kept)})

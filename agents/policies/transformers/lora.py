@@ -1,4 +1,4 @@
-"""LoRA adapters of one model: loaded by name, activated alone or as a weighted sum, dropped again."""
+"""LoRA adapters of a model: loading by name, activation alone or as a weighted sum, and unloading."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from selfsurf.agents.policies.local.policy import LocalPolicy
 
 _OWN = "adapter_"
 _CHANGING = ("pissa", "olora", "corda", "loftq", "lora_ga")
-"""Ways to start an adapter (`init_lora_weights`) that take their start out of the base model's weights."""
+"""Initialisations of an adapter (`init_lora_weights`) that change the base model's weights."""
 
 
 class LoraPolicy(LocalPolicy):
-    """A policy around a torch model, with adapters. Loading the first one wraps the model with PEFT.
+    """A policy around a torch model with adapters. Loading the first adapter wraps the model with PEFT.
 
-    They are cast to the model's precision: compared with float32 over bfloat16 this changes log-probabilities by less
-    than bfloat16 itself does, and takes half the time. (Merging would be as fast, but loses small changes.)
+    Adapters are cast to the model's precision: compared with float32 over bfloat16, this changes log-probabilities by
+    less than bfloat16 itself does, and takes half the time. (Merging would be as fast, but loses small changes.)
     """
 
     model: Any
     """The model itself, wrapped by PEFT while an adapter is loaded; the base model's weights never change."""
     source: str | Path | None
-    """Where it was loaded from, by which it is known whether an adapter belongs to it; None for a model in memory."""
+    """Source of the model, against which adapters are checked; None for a model in memory."""
 
     def _start(self, model: Any) -> None:
-        """Begin with a model. Adapters that it already has belong to its owner: they stay, and others are refused."""
+        """Set the model. Adapters already in the model belong to its owner: they stay, and no others can be loaded."""
         self.model = model
         self.adapter_weights: dict[str, float] = {}
-        """The active adapters and the weight of each; empty for the base model."""
+        """Weights of the active adapters by name; empty for the base model."""
         self._loaded: dict[str, Path] = {}
         self._loads = 0
-        self._own: str | None = None  # the name of the adapter that set_adapter loaded
+        self._own: str | None = None  # name of the adapter loaded by set_adapter
         self._owned = hasattr(model, "peft_config")
 
     @property
     def adapters(self) -> dict[str, Path]:
-        """The folders of the adapters loaded by `load_adapter`, by name."""
+        """Folders of the adapters loaded by `load_adapter`, by name."""
         return {name: path for name, path in self._loaded.items() if name != self._own}
 
     def set_adapter(self, path: str | Path | None) -> None:
-        """Switch to another LoRA adapter; None goes back to the base model. The weights are read at every call.
+        """Switch to another LoRA adapter, or to the base model (None). The weights are read at every call.
 
-        To switch between several without reading them again, use `load_adapter` and `use_adapters`.
+        To switch between several adapters without reading them again, use `load_adapter` and `use_adapters`.
 
         Raises:
-            FileNotFoundError: the folder does not exist or holds no adapter.
+            FileNotFoundError: the folder does not exist or contains no adapter.
             agents.adapters.identity.WrongBase: the adapter belongs to another base model.
             ValueError: as for `load_adapter`.
         """
@@ -63,14 +63,14 @@ class LoraPolicy(LocalPolicy):
         self._own = name
 
     def load_adapter(self, name: str, path: str | Path) -> None:
-        """Read an adapter from its folder and keep it under a name, for `use_adapters`.
+        """Load an adapter from its folder under a name, for `use_adapters`.
 
         Raises:
-            FileNotFoundError: the folder does not exist or holds no adapter.
+            FileNotFoundError: the folder does not exist or contains no adapter.
             agents.adapters.identity.WrongBase: the adapter belongs to another base model.
-            ValueError: the name is taken or can't be one; the adapter is not LoRA, would change the base model, or
-                trains rows of the embedding (`trainable_token_indices`) and is not the only one; or the model is a
-                PEFT model in memory, whose adapters are its owner's.
+            ValueError: the name is invalid or in use; the adapter is not LoRA, would change the base model, or trains
+                rows of the embedding (`trainable_token_indices`) and is not the only adapter; or the model is a PEFT
+                model in memory, whose adapters belong to its owner.
         """
         if name.startswith(_OWN):
             raise ValueError(f"Names of adapters don't begin with {_OWN!r}.")
@@ -81,17 +81,17 @@ class LoraPolicy(LocalPolicy):
         self._load(name, path)
 
     def use_adapters(self, names: Sequence[str], weights: Sequence[float] | None = None) -> None:
-        """Activate adapters: what they add to the base model is summed. An empty list gives the base model.
+        """Activate adapters, whose contributions to the base model are summed. An empty list activates the base model.
 
         Nothing is read or copied, so this is cheap enough for every call.
 
         Args:
-            names: of loaded adapters.
-            weights: the factor of each; 1 if None.
+            names: names of loaded adapters.
+            weights: factor of each adapter; 1 if None.
 
         Raises:
-            ValueError: an adapter that is not loaded or named twice, weights that do not match the names, adapters
-                that can't be summed (DoRA, whole layers or token rows of their own), or a PEFT model in memory.
+            ValueError: an adapter that is not loaded or named twice, weights that do not match the names, adapters that
+                can't be summed (DoRA, or with whole layers or token rows), or a PEFT model in memory.
         """
         self._check_ours()
         factors = [1.0] * len(names) if weights is None else [float(weight) for weight in weights]
@@ -105,7 +105,7 @@ class LoraPolicy(LocalPolicy):
         if names and not alone:
             self._check_linear(names)
         if names:
-            self.model.active_adapter = names[0]  # PEFT's outer model knows one only, and asks its configuration
+            self.model.active_adapter = names[0]  # PEFT's outer model reads the configuration of one active adapter
             self.model.base_model.set_adapter(list(names), inference_mode=True)
             for module in self.model.modules():
                 if hasattr(module, "set_scale"):
@@ -115,10 +115,10 @@ class LoraPolicy(LocalPolicy):
         self.adapter = self._loaded[names[0]] if alone else None
 
     def unload_adapter(self, name: str) -> None:
-        """Drop an adapter and free its memory.
+        """Unload an adapter and free its memory.
 
         Raises:
-            ValueError: it is not loaded, or it is active.
+            ValueError: the adapter is not loaded, or is active.
         """
         self._check_loaded(name)
         if name in self.adapter_weights:
@@ -128,7 +128,7 @@ class LoraPolicy(LocalPolicy):
     def _drop(self, name: str) -> None:
         others = [other for other in self._loaded if other != name]
         if others:
-            # PEFT's active adapter must be one that stays.
+            # PEFT's active adapter must be one that remains.
             active = list(self.adapter_weights) or others[:1]
             self.model.set_adapter(active[0], inference_mode=True)
             self.model.base_model.set_adapter(active, inference_mode=True)
@@ -138,11 +138,11 @@ class LoraPolicy(LocalPolicy):
         self._loaded.pop(name, None)
 
     def _load(self, name: str, path: str | Path, replaces: str | None = None) -> None:
-        """Load an adapter. A load that fails leaves the others as they were.
+        """Load an adapter. A failed load leaves the other adapters unchanged.
 
         Args:
-            name: a new one.
-            path: its folder.
+            name: a new name.
+            path: folder of the adapter.
             replaces: the adapter that the caller unloads afterwards.
         """
         from peft import PeftConfig, PeftModel
@@ -181,7 +181,7 @@ class LoraPolicy(LocalPolicy):
         self._loads += 1
 
     def _make_room(self, config: Any, folder: Path, replaces: str | None) -> None:
-        """Make sure that an adapter of token rows is the only one: PEFT can't load or sum others beside it."""
+        """Make sure that an adapter with token rows is the only one, since PEFT can't load or sum others beside it."""
         with_rows = [name for name in self._loaded if self.model.peft_config[name].trainable_token_indices]
         if not config.trainable_token_indices and not with_rows:
             return
@@ -215,10 +215,10 @@ class LoraPolicy(LocalPolicy):
 
 
 def _check_base_stays(config: Any, folder: Path, model: Any) -> None:
-    """Refuse an adapter that PEFT loads by changing the base model, or that depends on the text before.
+    """Refuse an adapter that PEFT loads by changing the base model, or that depends on the preceding text.
 
     Raises:
-        ValueError: it is one.
+        ValueError: the adapter is of such a kind.
     """
     started = config.init_lora_weights
     if isinstance(started, str) and started.startswith(_CHANGING):

@@ -1,6 +1,6 @@
-"""Local models through Hugging Face transformers: text and images, batched sampling under grammars, LoRA adapters.
+"""Local models in Hugging Face transformers: text and images, batched sampling under grammars, LoRA adapters.
 
-Contains no training code.
+The module contains no training code.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MARK = "_selfsurf_contiguous"
 
 
 def make_lm_head_contiguous(model: Any) -> None:
-    """Give the output layer contiguous input, whatever slicing came before. Idempotent.
+    """Make the input of the output layer contiguous, even after slicing. Idempotent.
 
-    A slice of the hidden states along the sequence is not contiguous, and on CPU torch then copies the whole weight
-    of the output layer once a row of the batch, forward and backward. The last token of a single row counts as
+    A slice of the hidden states along the sequence is not contiguous, and on the CPU torch then copies the whole weight
+    of the output layer for each row of the batch, forward and backward. The last token of a single row counts as
     contiguous but keeps the strides of the whole, which torch checks with frozen weights (`should_fold` in ATen's
     LinearAlgebra.cpp), so it is copied too.
     """
@@ -53,28 +53,29 @@ def _unsliced(hidden: torch.Tensor) -> torch.Tensor:
 
 
 class TransformersPolicy(LoraPolicy):
-    """A language model in this process, or a vision-language model (`sees_images`).
+    """A policy that runs a language or vision-language model of transformers in this process.
 
-    Of images, a completion keeps only the expanded tokens; for training, `prompt` makes the same inputs from the same
+    A completion keeps only the expanded tokens of images; for training, `prompt` makes the same inputs from the same
     messages again.
 
     Args:
-        model: a short name known to `agents.model_files`, a folder, a hub id, or a model in memory. One in memory
+        model: a short name known to `agents.model_files`, a folder, a hub id, or a model in memory. A model in memory
             belongs to its owner: it is never moved or cast, and its train/eval modes are restored after each call.
             (4-bit weights are kept trainable, see `keep_trainable`.)
-        tokenizer: needed with a model in memory (for a vision-language model, its processor); else loaded with it.
+        tokenizer: required with a model in memory (for a vision-language model, its processor); by default loaded with
+            the model.
         adapter: folder of a PEFT LoRA adapter.
         dtype: `"auto"` (see `loading.load`), `bf16`, `fp16` or `fp32` (or a torch dtype, or its name).
         device: `"auto"` (cuda, mps or cpu), or a torch device such as `cuda:1`.
         quantization: `"nf4"` loads 4-bit weights by bitsandbytes.
-        seed: of the policy's own random stream, used by calls without a seed.
-        reuse: megabytes of keys and values of earlier prompts to keep, so that a prompt's known beginning is not read
-            again; 0 keeps none. By default 1024, but 0 for a model in memory, whose owner may change its weights
+        seed: seed of the policy's own random stream, used by calls without a seed.
+        reuse: megabytes for keys and values of earlier prompts, so that a prompt's shared prefix is not computed
+            again; 0 for no reuse. By default 1024, but 0 for a model in memory, whose owner may change its weights
             unnoticed: call `forget` after a change.
 
     Raises:
         agents.model_files.ModelError: the model can't be found or fetched.
-        FileNotFoundError: the adapter folder does not exist or holds no adapter.
+        FileNotFoundError: the adapter folder does not exist or contains no adapter.
         agents.adapters.identity.AdapterError: the adapter is in MLX's format, or (`WrongBase`) belongs to another base.
         ImportError: quantization without bitsandbytes.
         ValueError: a model in memory without tokenizer or with quantization, a tokenizer without chat template, or an
@@ -117,7 +118,7 @@ class TransformersPolicy(LoraPolicy):
         endings = getattr(getattr(base, "generation_config", None), "eos_token_id", None)
         super().__init__(Prompts(name, tokenizer, processor), eos_token_ids(tokenizer.eos_token_id, endings), seed)
         self.processor = processor
-        """Of a vision-language model; None for a text model."""
+        """Processor of a vision-language model; None for a text model."""
         megabytes = (0 if self.in_memory else 1024) if reuse is None else reuse
         self._prefixes = PrefixCache(megabytes * 2**20) if megabytes > 0 else None
         self._last_only = "logits_to_keep" in inspect.signature(base.forward).parameters
@@ -129,7 +130,7 @@ class TransformersPolicy(LoraPolicy):
 
     @property
     def context_length(self) -> int | None:
-        """Most tokens of prompt and reply together."""
+        """Maximum number of tokens of prompt and reply together; None if unknown."""
         config = self.model.config
         length = getattr(config.get_text_config(), "max_position_embeddings", None)
         return int(length) if length else None
@@ -143,31 +144,31 @@ class TransformersPolicy(LoraPolicy):
             sampler = Sampler(self.model, self.eos_token_ids, pad, self._last_only, self._prefixes)
             try:
                 sampler.run(replies, temperature, max_new_tokens)
-            except RuntimeError as error:  # memory ran out, among others
+            except RuntimeError as error:  # such as running out of memory
                 self.forget()
                 raise PolicyError(f"torch could not run {self.name}: {first_line(error)}") from error
 
     def forget(self) -> None:
-        """Drop the keys and values of earlier prompts: needed when weights were changed behind autograd's back."""
+        """Drop the keys and values of earlier prompts, as required after weight changes that autograd doesn't track."""
         if self._prefixes is not None:
             self._prefixes.clear()
 
     def _weights(self) -> Hashable:
-        """A key for the current weights: other adapters or a change in place give another key."""
+        """Return a key of the current weights, which differs for other adapters and after in-place changes."""
         parts = [(tensor.data_ptr(), tensor._version) for tensor in self.model.parameters()]
         active = (self._loads, tuple(self.adapter_weights.items()), str(getattr(self.model, "active_adapter", "")))
         return hash((tuple(parts), active))
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Evaluation mode, no gradients and the right adapter; everything is restored afterwards."""
+        """Set evaluation mode, no gradients and the right adapter within the context; all is restored afterwards."""
         import torch
 
         training = [module for module in self.model.modules() if module.training]
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.no_grad())
             if self._loaded and not self.adapter_weights:
-                stack.enter_context(self.model.disable_adapter())  # PEFT keeps one active even where none was chosen
+                stack.enter_context(self.model.disable_adapter())  # PEFT keeps an adapter active even if none is chosen
             for module in training:
                 module.training = False
             try:

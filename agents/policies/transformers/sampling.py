@@ -1,7 +1,7 @@
-"""Sampling with a model of transformers: many replies at once, each under its grammar, from its own random stream.
+"""Sampling with a transformers model: many replies at once, each under its grammar and from its own random stream.
 
-It has its own loop because training needs what `generate` does not return: the exact tokens, and their
-log-probabilities under the very distribution that they were drawn from.
+It has its own loop because training needs more than `generate` returns: the exact tokens, and their log-probabilities
+under the distribution that they were sampled from.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 CPU_PREFILL = 256
 GPU_PREFILL = 16_384
-"""Tokens, padding included, in one forward pass. More gains a processor nothing and wastes its time on padding; fewer
-leave an accelerator idle."""
+"""Maximum number of tokens, padding included, of rows joined in one forward pass: more only add padding on a CPU, and
+fewer leave an accelerator idle."""
 
 MAX_DRAFT = 4
-"""Most tokens of a reply that are guessed ahead."""
+"""Maximum number of tokens of a reply that are guessed ahead."""
 
 
 @dataclass(eq=False)
 class Row(Reply):
-    """One reply while it is sampled, and what its next token needs; see `Reply`."""
+    """State of one reply during sampling, with its random stream and the inputs of its next token."""
 
     ahead: int = 0
-    """By how much its next token's position exceeds the number of tokens before it: images may take fewer positions
+    """Offset of the next token's position from the number of tokens before it; nonzero if images take fewer positions
     than tokens."""
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Row(Reply):
         self.random = torch.Generator().manual_seed(self.seed % 2**63)
 
     def draft(self, longest: int) -> list[int]:
-        """Guess the next tokens: what the grammar requires, or what followed the last two tokens in the prompt."""
+        """Guess the next tokens from the grammar, or from a repetition of the last two tokens in the prompt."""
         longest = min(longest, MAX_DRAFT)
         guess = self.matcher.likely() if self.matcher is not None else []
         if not guess and len(self.token_ids) > 1:
@@ -55,29 +55,29 @@ class Row(Reply):
 
 @dataclass(eq=False)
 class Sampler:
-    """Samples replies from a model."""
+    """Sampler of replies from a model."""
 
     model: Any
     """A causal language model of transformers."""
     eos_token_ids: frozenset[int]
-    """What ends a reply."""
+    """Tokens that end a reply."""
     pad_id: int
-    """Any token."""
+    """Id of the padding token, which can be any token."""
     last_only: bool
-    """Whether the model's `forward` takes `logits_to_keep`."""
+    """Whether the model's `forward` accepts `logits_to_keep`."""
     prefixes: PrefixCache | None
-    """Earlier prompts; None to reuse nothing."""
+    """Cache of earlier prompts; None for no reuse."""
 
     def __post_init__(self) -> None:
         self._device = self.model.get_input_embeddings().weight.device
         self._group = CPU_PREFILL if self._device.type == "cpu" else GPU_PREFILL
 
     def run(self, rows: list[Row], temperature: float, max_new_tokens: int) -> None:
-        """Sample until all rows are finished. None of them may be finished already.
+        """Sample until all rows are finished; none may be finished at the start.
 
-        Tokens that are easy to guess are read together with the last one, yet each is still drawn from its own
-        distribution, and the rest of a guess is dropped at the first miss. So the samples are those that would be
-        drawn without guessing, in fewer passes.
+        Tokens that are easy to guess are computed together with the last token, but each is still sampled from its own
+        distribution, and the rest of a guess is dropped at the first miss. So the samples are the same as without
+        guessing, in fewer passes.
         """
         import torch
 
@@ -113,10 +113,10 @@ class Sampler:
     def _take(
         self, row: Row, logits: torch.Tensor, draft: Sequence[int], temperature: float, max_new_tokens: int
     ) -> int:
-        """Draw the token after the last one, and after each of the draft for as long as the draft is right.
+        """Sample the token after the last one, and after each token of the draft for as long as the draft is right.
 
         Returns:
-            How many tokens of the draft were wasted.
+            Number of wasted tokens of the draft.
         """
         for number, row_logits in enumerate(logits):
             self._sample(row, row_logits, temperature)
@@ -127,12 +127,13 @@ class Sampler:
         raise AssertionError("unreachable")
 
     def _read(self, rows: list[Row]) -> tuple[Any, torch.Tensor, torch.Tensor]:
-        """Read the prompts; return the cache, the attention mask (B, L) and the logits of the next tokens (B, 1, V)."""
+        """Process the prompts, and return cache, attention mask (B, L) and logits of the next tokens (B, 1, V)."""
         import torch
         from transformers import DynamicCache
 
         if not _is_plain(DynamicCache(config=self.model.config)):
-            # Sliding windows, states and the like can't be cut and joined: all rows are read together, padded.
+            # Caches with sliding windows or states can't be cut and joined, so all rows are processed in one padded
+            # batch.
             return self._read_padded(rows, [(None, 0)] * len(rows))
         known = [self._known(row) for row in rows]
         logits: list[torch.Tensor] = [torch.empty(0)] * len(rows)
@@ -141,7 +142,7 @@ class Sampler:
         def read(group: list[int]) -> None:
             found = [known[index] for index in group]
             if any(rows[index].extras for index in group):
-                found = [(None, 0)] * len(group)  # masks made from extras are those of whole prompts
+                found = [(None, 0)] * len(group)  # masks made from extras cover whole prompts
             cache, attention, scores = self._read_padded([rows[index] for index in group], found)
             for place, index in enumerate(group):
                 logits[index], layers[index] = scores[place], _row_of(cache, place, attention[place])
@@ -151,7 +152,7 @@ class Sampler:
         _side_by_side(read, list(self._groups(rest)), self._device)
         if self.prefixes is not None:
             for row, parts in zip(rows, layers, strict=True):
-                if not row.extras:  # other images have the same tokens
+                if not row.extras:  # prompts with different images have the same tokens
                     self.prefixes.add(row.prompt, parts)
         lengths = [len(row.prompt) for row in rows]
         return _joined(self.model.config, layers), _mask(lengths, self._device), torch.stack(logits)
@@ -160,7 +161,7 @@ class Sampler:
         return (None, 0) if self.prefixes is None or row.extras else self.prefixes.longest(row.prompt)
 
     def _groups(self, lengths: list[int]) -> Iterator[list[int]]:
-        """Rows to read together: of similar length, and no more than is worthwhile."""
+        """Yield groups of rows to process together: of similar length, and limited in total size."""
         group: list[int] = []
         for index in sorted(range(len(lengths)), key=lambda each: lengths[each]):
             if group and (len(group) + 1) * lengths[index] > self._group:
@@ -172,7 +173,7 @@ class Sampler:
     def _read_padded(
         self, rows: Sequence[Row], found: Sequence[tuple[Known | None, int]]
     ) -> tuple[Any, torch.Tensor, torch.Tensor]:
-        """Read rows in one forward pass: the cached part, then the rest, both padded on the left."""
+        """Process rows in one forward pass: the cached part and the rest, each padded on the left."""
         import torch
         from transformers import DynamicCache
 
@@ -210,7 +211,7 @@ class Sampler:
         return output.logits[:, -keep:].float().cpu()  # type: ignore[no-any-return]
 
     def _sample(self, row: Row, logits: torch.Tensor, temperature: float) -> None:
-        """Draw one token and append it with its log-probability.
+        """Sample one token, and append it with its log-probability.
 
         Raises:
             BrokenModel: the scores are not numbers.
@@ -232,7 +233,7 @@ class Sampler:
 
 
 def _side_by_side(read: Callable[[list[int]], None], groups: list[list[int]], device: torch.device) -> None:
-    """Read groups of rows; on a CPU several at a time, since one thread each beats all threads on one."""
+    """Process groups of rows; on a CPU, several at once, since one thread per group beats all threads on one group."""
     import torch
 
     threads = torch.get_num_threads()
@@ -243,24 +244,24 @@ def _side_by_side(read: Callable[[list[int]], None], groups: list[list[int]], de
         return
 
     def alone(group: list[int]) -> None:
-        with torch.no_grad():  # as in the calling thread
+        with torch.no_grad():  # grad mode is set per thread
             read(group)
 
     try:
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
-            list(pool.map(alone, groups[::-1]))  # the longest first
+            list(pool.map(alone, groups[::-1]))  # longest groups first
     finally:
-        torch.set_num_threads(threads)  # for later threads
+        torch.set_num_threads(threads)  # restored for threads created later
 
 
 def _continued(known: NDArray[np.int64], last: Sequence[int], longest: int) -> list[int]:
-    """What follows the last occurrence of the two tokens `last` in `known`; nothing if there is none."""
+    """Return the tokens after the last occurrence of the two tokens `last` in `known`; empty if there is none."""
     places = np.flatnonzero((known[:-1] == last[0]) & (known[1:] == last[1]))
     return known[places[-1] + 2 : places[-1] + 2 + longest].tolist() if places.size else []
 
 
 def _is_plain(cache: Any) -> bool:
-    """Whether every token has its own place in the cache and none is dropped."""
+    """Whether the cache stores every token separately and drops none."""
     from transformers.cache_utils import DynamicLayer
 
     return all(type(layer) is DynamicLayer for layer in cache.layers)
@@ -275,7 +276,7 @@ def _padded(rows: Sequence[Sequence[int]], pad: int) -> torch.Tensor:
 
 
 def _mask(lengths: Sequence[int], device: torch.device) -> torch.Tensor:
-    """Return ones (B, longest) where a row padded on the left has tokens."""
+    """Return a mask (B, longest) with ones for the tokens of left-padded rows."""
     import torch
 
     width = max(lengths)
@@ -288,7 +289,7 @@ def _cut(known: Known | None, length: int) -> Layers:
 
 
 def _row_of(cache: Any, place: int, attention: torch.Tensor) -> Layers:
-    """Return one row of a cache without its padding. It shares memory with a cache that is just this row."""
+    """Return one row of a cache without its padding. It shares memory with the cache if that has only this row."""
     if bool(attention.all()) and len(cache.layers[0].keys) == 1:
         return [(layer.keys, layer.values) for layer in cache.layers]
     columns = attention.nonzero()[:, 0]
@@ -297,7 +298,7 @@ def _row_of(cache: Any, place: int, attention: torch.Tensor) -> Layers:
 
 
 def _joined(config: Any, rows: Sequence[Layers]) -> Any:
-    """Return one cache of several rows, padded on the left; a row may be empty."""
+    """Join rows into one left-padded cache; a row may be empty."""
     from transformers import DynamicCache
 
     if len(rows) == 1:

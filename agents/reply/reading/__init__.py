@@ -1,1 +1,1 @@
-"""The steps of reading a model's reply, combined by `agents.reply.parse`."""
+"""Steps of parsing a model's reply, combined by `agents.reply.parse`."""

@@ -1,19 +1,19 @@
-"""The parts of a reply that are only copied from the prompt.
+"""Detection of actions in a reply that are only copied from the prompt.
 
 A prompt is full of actions: the examples of the format, the handle after every element, the history, the demonstration,
-the page's own text. A model that repeats a stretch of it has chosen none of them, while a model that answers with
-`{"click":4}` has, though the very same characters are in the prompt. So an action is judged by its surroundings. The
-copied run is the longest stretch of the reply around the action that occurs in the prompt, blanks within lines aside.
-The action is an echo if the run holds a word besides the action, before it or after it on its line, and
+the page's own text. A model that repeats a passage of the prompt has not chosen any of its actions, while a model that
+answers `{"click":4}` has, though the prompt contains the same characters. So an action is judged by its surroundings.
+The copied run is the longest passage of the reply around the action that occurs in the prompt, blanks within lines
+ignored. The action is an echo if the run contains a word besides the action, before it or after it on its line, and
 
 - the reply has no words of its own on that side of the run on the same line (list marks are no words), or
-- a whole phrase of the prompt is copied after the action, its punctuation included (`{"click":3} to click, `), or
-- the run holds another action.
+- a whole phrase of the prompt is copied after the action, with its punctuation (`{"click":3} to click, `), or
+- the run contains another action.
 
-An action that begins within an echo is one too: an example of the prompt with its text changed.
+An action that begins within an echo is an echo, too: an example of the prompt with a changed text.
 
-A label such as `Action:` alone doesn't count as a word. An action that begins the reply and is followed by more lines
-of the prompt is the reply's own: it was not copied from the middle of anything.
+A label such as `Action:` alone doesn't count as a word. An action at the beginning of the reply, followed by more lines
+of the prompt, is the reply's own, since a copied passage would begin before the action.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _WORD = re.compile(r"[^\W_]")
 
 
 class Echo:
-    """Finds copied runs of one reply.
+    """Detector of copied runs in a reply.
 
     Args:
         text: the reply.
-        prompt: all that the model was given; empty if unknown, then nothing is an echo.
+        prompt: the model's whole input; if empty, nothing is an echo.
     """
 
     def __init__(self, text: str, prompt: str) -> None:
         self._text = text
-        self._prompt = _plain(with_json_calls(prompt)[0])  # as the reply is
+        self._prompt = _plain(with_json_calls(prompt)[0])  # tool calls are converted as in the reply
         self._own: list[str] = []
         self._index: list[int] = []
         self._runs: list[tuple[int, int]] = []
@@ -51,7 +51,7 @@ class Echo:
             self._flatten()
 
     def holds(self, start: int, end: int) -> bool:
-        """Whether the part of the reply from `start` to `end`, an action, is an echo."""
+        """Whether the action from `start` to `end` in the reply is an echo."""
         if not self._prompt:
             return False
         start, end = self._index[start], self._index[end]
@@ -62,7 +62,7 @@ class Echo:
             return False
         left = start - self._longest(start, lambda length: whole[start - length : end] in self._prompt)
         right = end + self._longest(len(whole) - end, lambda length: whole[start : end + length] in self._prompt)
-        left += whole[left:start].startswith("\n")  # then the run begins with a line
+        left += whole[left:start].startswith("\n")  # the run begins at the start of a line
         line = whole.find("\n", end)
         right_line = right if line < 0 else min(right, line)
         before, after = whole[left:start], whole[end:right_line]
@@ -76,7 +76,7 @@ class Echo:
         return copied
 
     def _words_before(self, left: int) -> bool:
-        """Whether the line on which a run begins has words before it that are not an echo themselves."""
+        """Whether the line has words before the run that are not part of another echo."""
         begin = self._plain.rfind("\n", 0, left) + 1
         begin = max([begin, *(min(right, left) for start, right in self._runs if start < left)])
         return _WORD.search(self._plain, _MARKS.match(self._plain, begin).end(), left) is not None  # type: ignore[union-attr]
@@ -86,7 +86,7 @@ class Echo:
         return _WORD.search(self._plain, right, len(self._plain) if line < 0 else line) is not None
 
     def _longest(self, limit: int, stands: Callable[[int], bool]) -> int:
-        """The greatest length up to `limit` that occurs in the prompt, which every shorter one then does, too."""
+        """Return the greatest length up to `limit` for which `stands` is true; it must be true for shorter lengths."""
         size = 1
         while size <= limit and stands(size):
             size *= 2
@@ -94,7 +94,7 @@ class Echo:
         return low + bisect_left(range(low + 1, high), True, key=lambda length: not stands(length))
 
     def _flatten(self) -> None:
-        """Remove the reply's blanks, keeping where each of its characters went."""
+        """Remove the reply's blanks, and index the new position of each of its characters."""
         kept: list[str] = []
         for character in self._text:
             self._index.append(len(kept))
@@ -112,5 +112,5 @@ def _plain(text: str) -> str:
 
 
 def _tells(context: str) -> bool:
-    """Whether words were copied besides the action, other than a label for answers."""
+    """Whether the text around the action contains words other than a label for answers."""
     return _WORD.search(context) is not None and not _LABEL.fullmatch(context.rpartition("\n")[2] or context)

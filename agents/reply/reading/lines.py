@@ -1,4 +1,4 @@
-"""Actions not written as JSON: tagged functions, calls, lines that begin with an action's name, plain statements."""
+"""Parsers of actions that are not JSON: tagged functions, calls, lines beginning with an action, plain statements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from selfsurf.browser_env.act.compact import BARE, expand
 from selfsurf.browser_env.actions import ACTION_TYPES
 
 WORK = 40_000
-"""Most characters of calls that are read in total."""
+"""Total number of characters of calls that are read in a reply."""
 
 _NAMES = sorted({*ACTION_TYPES, *ALIASES, *CALLS, "goback", "goforward", "element_click"}, key=len, reverse=True)
 _ANY = "|".join(name.replace("_", "[_ ]") for name in _NAMES)
@@ -58,7 +58,7 @@ _TARGET = re.compile(r"(?:(?:on|the|element|id|number)\b[ \t]*|[#\[=:])*(\d{1,9}
 _LEAD_IN = re.compile(r"(?:with|text|option|value)\b[\s:=]*", re.IGNORECASE)
 _SCROLL = re.compile(r"(up|down|left|right)(?: (?:the page|once|a bit|a little))?", re.IGNORECASE)
 _WORD = re.compile(r"""(?:(?:direction|key)[ ]*=[ ]*)?["']?([\w+]+)["']?""")
-"""The only argument of a call, with or without quotation marks."""
+"""Pattern of a call's only argument, with or without quotation marks."""
 _KEYS = {key.lower(): key for key in KEYS}
 _CHORD = re.compile(r"((?:Control|Ctrl|Shift|Alt|Meta|Cmd)\+)+(?:[A-Za-z0-9]|[A-Z][A-Za-z]{1,12})")
 _DIRECT_URL = re.compile(r"(?:to )?[<(\[]?(https?://[^\s<>()\[\]\"'`]+)[>)\]]?", re.IGNORECASE)
@@ -99,13 +99,13 @@ _NO_FACT = re.compile(
 
 
 def name_before(text: str, start: int) -> str | None:
-    """The action named right before an object of arguments: `click {"id": 4}`, `<function=click>{...}`."""
+    """Return the action named right before an object of arguments: `click {"id": 4}`, `<function=click>{...}`."""
     found = _BEFORE.search(text[max(0, start - 80) : start])
     return action_name(found[1]) if found else None
 
 
 def functions(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Tool calls in tags: `<function=click><parameter=id>4</parameter></function>`; start, end and full dict."""
+    """Yield tagged tool calls, `<function=click><parameter=id>4</parameter></function>`, as start, end, full dict."""
     heads = list(_FUNCTION.finditer(text))
     for found, following_head in zip_longest(heads, heads[1:]):
         name = action_name(found[1])
@@ -119,7 +119,7 @@ def functions(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def calls(text: str) -> Iterator[tuple[int, int, str, bool, dict[str, Any] | str]]:
-    """Calls such as `click(4)`: start, end, name, whether on a line of its own, and the full dict or call string."""
+    """Yield calls such as `click(4)` as start, end, name, whether they begin a line, and full dict or call string."""
     work = 0
     for found in _CALL.finditer(text):
         inside = _ARGUMENTS.match(text, found.end())
@@ -136,7 +136,7 @@ def calls(text: str) -> Iterator[tuple[int, int, str, bool, dict[str, Any] | str
 
 
 def call(name: str, inside: str) -> dict[str, Any] | str | None:
-    """One call's full dict; a string where the environment's own parser of calls decides."""
+    """Return a call's full dict, or a string for the environment's own parser of calls; None if it is unreadable."""
     plain = action_name(name)
     target = _TARGET.fullmatch(inside.strip())
     if plain in ("click", "hover") and target and not target[2]:
@@ -161,7 +161,7 @@ def call(name: str, inside: str) -> dict[str, Any] | str | None:
 
 
 def keywords(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Lines that begin with an action's name: `CLICK 4`, `- **Action:** type [3] [Ada]`; start, end and full dict."""
+    """Yield lines that begin with an action (`CLICK 4`, `- **Action:** type [3] [Ada]`) as start, end, full dict."""
     alone = len([line for line in text.splitlines() if line.strip().strip("`")]) == 1
     begin = 0
     for line in text.split("\n"):
@@ -179,7 +179,7 @@ def keywords(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def sentences(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Sentences such as `I will click element 4.`; start, end and full dict."""
+    """Yield sentences such as `I will click element 4.` as start, end and full dict."""
     for found in _PROPOSAL.finditer(text):
         read = _line(found[1], found[2], alone=False)
         if read is not None:
@@ -187,7 +187,7 @@ def sentences(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def tagged(text: str) -> Iterator[tuple[int, int, dict[str, Any] | str]]:
-    """Actions in a fence inside a line (`is ```click [4]```), or named by a tag, `<click>4</click>`."""
+    """Yield actions in a code fence inside a line, or named by a tag (`<click>4</click>`)."""
     for found in _TAGGED.finditer(text):
         read = phrase(found[1]) if found[1] else _line(found[2], f": {found[3].strip()}", alone=True)
         if read is not None:
@@ -195,7 +195,7 @@ def tagged(text: str) -> Iterator[tuple[int, int, dict[str, Any] | str]]:
 
 
 def phrase(text: str) -> dict[str, Any] | str | None:
-    """The action that a whole text such as `click [4]` or `click('4')` is, or None."""
+    """Return the action if the whole text is one, such as `click [4]` or `click('4')`, else None."""
     text = text.strip()
     found = _CALL.match(text)
     if found:
@@ -206,7 +206,7 @@ def phrase(text: str) -> dict[str, Any] | str | None:
 
 
 def done(text: str) -> tuple[int, int] | None:
-    """Where the text states that the goal is reached (not that it isn't, or when it would be), or None."""
+    """Return the span of a statement that the goal is reached, or None; negations and conditions don't count."""
     if _ALONE.fullmatch(text):
         return 0, len(text)
     for found in _DONE.finditer(text):
@@ -219,19 +219,19 @@ def done(text: str) -> tuple[int, int] | None:
 
 
 def answer(text: str) -> str | None:
-    """The answer that the whole reply states: a quotation, a number, a name or a word (`The answer is 42.`)."""
+    """Return the answer if the whole reply states one: a quotation, number, name or word (`The answer is 42.`)."""
     found = _ANSWER.fullmatch(text) if len(text) <= 400 else None
     fact = _FACT.fullmatch(found[1]) if found else None
     return None if fact is None or _NO_FACT.fullmatch(fact[0]) else fact["text"] or fact[0]
 
 
 def _line(name: str, rest: str, alone: bool) -> dict[str, Any] | None:
-    """Read what follows an action's name on its line; None if it is just prose.
+    """Read the rest of a line after an action's name; None if the line is prose.
 
     Args:
-        name: as written.
-        rest: of the line.
-        alone: there is no other line, or a label such as `Action:` comes before: then a bare name is an action.
+        name: the name as written.
+        rest: the rest of the line.
+        alone: whether the line is the only one, or follows a label such as `Action:`, so that a bare name is an action.
     """
     written = name.lower()
     kind = action_name(name)
@@ -266,7 +266,7 @@ def _line(name: str, rest: str, alone: bool) -> dict[str, Any] | None:
 
 
 def _with_text(kind: str, rest: str, *, shouted: bool) -> dict[str, Any] | None:
-    """`FILL 3 Ada`, `fill 3 with Ada`, `fill 3 "Ada"`; but `Select 3 items from the list` is prose."""
+    """Read `FILL 3 Ada`, `fill 3 with Ada` or `fill 3 "Ada"`; None for prose such as `Select 3 items from the list`."""
     target = _TARGET.fullmatch(rest)
     if not target:
         return None
@@ -276,19 +276,19 @@ def _with_text(kind: str, rest: str, *, shouted: bool) -> dict[str, Any] | None:
         return None
     if words[:1] == "[":
         if not words.endswith("]"):
-            return None  # its end is missing
+            return None  # the closing bracket is missing
         words = words[1:-1]
     quote = words[:1]
     if quote and quote in "\"'`“‘":
         close = {"“": "”", "‘": "’"}.get(quote, quote)
         if len(words) < 2 or not words.endswith(close):
-            return None  # the end of the text is missing, or more follows it
+            return None  # the closing quotation mark is missing or followed by more text
         words = words[1:-1]
     return {"action": kind, "id": int(target[1]), ("options" if kind == "select" else "text"): words} if words else None
 
 
 def _ending(kind: str, written: str, separator: str, rest: str, alone: bool) -> dict[str, Any] | None:
-    """`FINISH: the answer`. Prose such as `Finish the form` or `Answer: I think ...` must not end an episode."""
+    """Read `FINISH: the answer`. Prose such as `Finish the form` or `Answer: I think ...` must not end an episode."""
     field = "answer" if kind == "finish" else "reason"
     if not rest:
         plain = written in ("finish", "done", "stop", "terminate", "infeasible") and ":" not in separator

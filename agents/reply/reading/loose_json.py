@@ -1,9 +1,9 @@
-"""The JSON objects in a text, sloppy ones included, in time linear in the text's length.
+"""Extraction of JSON objects from a text, sloppy objects included, in time linear in the text's length.
 
-It repairs single, smart and full-width quotes, unquoted names, comments, trailing, doubled and missing commas,
-Python's constants, quote marks inside a string that no delimiter follows, and a missing end. What the end of the text
-cuts off is never completed: an object counts as it is when only closing braces or a reason are missing, and not when a
-number, a word or any other string is cut.
+It repairs single, smart and full-width quotes, unquoted names, comments, trailing, doubled and missing commas, Python's
+constants, quote marks inside a string that no delimiter follows, and a missing end. Cut-off values are never completed:
+an object at the end of the text counts as it is if only closing braces or a reason are missing, but not if a number, a
+word or any other string is cut.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 WORK = 25_000
-"""Most characters read without result, in all; whatever follows them in a pathological text is not found."""
+"""Number of characters scanned without a match after which the search for objects ends."""
 
 _EACH = 8
-"""The cost of trying a brace, in characters."""
+"""Cost of trying a brace, in characters."""
 
 MAX_DEPTH = 12
-"""Deepest nesting of a sloppy object."""
+"""Maximum nesting depth of a sloppy object."""
 
 REASONS = frozenset(
     {
@@ -30,7 +30,7 @@ REASONS = frozenset(
         "description", "summary", "analysis", "justification", "confidence",
     }
 )  # fmt: skip
-"""Names of a model's remarks on its action, which may be cut off without loss."""
+"""Names of fields with a model's remarks on its action, which may be cut off without loss."""
 
 _OPEN = re.compile(r"[{｛]")
 _QUOTES = {'"': '"', "＂": '＂"', "“": '”“"', "”": '”"', "„": '“”"', "'": "'", "‘": "’'", "’": "’'", "`": "`"}
@@ -53,10 +53,10 @@ _ESCAPED = frozenset("\"'/\\`“”‘’\n")
 
 
 class Written(float):
-    """A decimal number that remembers how it was written: as text, `1.50` must not become `1.5`."""
+    """A decimal number with its notation, so that `1.50` does not become `1.5` as text."""
 
     def __new__(cls, text: str) -> Written:
-        """Read the number."""
+        """Create the number from its notation."""
         number = super().__new__(cls, text)
         number.written = text
         return number
@@ -74,15 +74,15 @@ class Found:
     start: int
     end: int
     data: dict[str, Any]
-    """Empty when the text ends inside one of its strings: then nothing in it is read."""
+    """Content of the object; empty if the text ends inside one of the object's strings."""
     strict: bool
-    """Whether it was valid JSON."""
+    """Whether the object is valid JSON."""
     cut: bool = False
-    """Whether its end is missing."""
+    """Whether the object's end is missing."""
 
 
 class _Unreadable(ValueError):
-    """Not an object, however sloppy."""
+    """The text is not an object, not even a sloppy one."""
 
 
 class _InString(_Unreadable):
@@ -90,11 +90,11 @@ class _InString(_Unreadable):
 
 
 def objects(text: str, *, sloppy: bool = True) -> list[Found]:
-    """Return the outermost objects of the text in their order. What can't be read is skipped.
+    """Return the outermost objects of the text in order, skipping unreadable ones.
 
     Args:
-        text: anything.
-        sloppy: also read what is not strict JSON.
+        text: any text.
+        sloppy: whether to include objects that are not strict JSON.
     """
     found: list[Found] = []
     work = 0
@@ -113,7 +113,7 @@ def objects(text: str, *, sloppy: bool = True) -> list[Found]:
 
 
 def load(text: str) -> Any:
-    """Return the object or list that the whole text is, repaired where needed; None if it is neither or cut off."""
+    """Return the object or list that is the whole text, repaired if needed; None if there is none or it is cut off."""
     text = text.strip()
     if text[:1] not in ("{", "["):
         return None
@@ -130,7 +130,7 @@ def load(text: str) -> Any:
 
 
 def inside(spans: Sequence[tuple[int, int]], position: int) -> bool:
-    """Whether a position lies in one of the spans, which are in order and apart."""
+    """Whether a position lies in one of the spans, which must be sorted and disjoint."""
     index = bisect_right(spans, (position, 1 << 62)) - 1
     return index >= 0 and position < spans[index][1]
 
@@ -148,15 +148,15 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _strict(text: str, start: int) -> tuple[Found | None, int]:
-    """The strict object at `start`, or None and how many characters were read without result."""
+    """Return the strict object at `start`, or None and the number of characters scanned."""
     if text[start : start + 1] != "{":
         return None, 1
     try:
         data, end = _STRICT.raw_decode(text, start)
     except json.JSONDecodeError as error:
-        unterminated = error.msg.startswith("Unterminated")  # its position is where the string began
+        unterminated = error.msg.startswith("Unterminated")  # `error.pos` is the start of the string
         return None, (len(text) if unterminated else error.pos) - start + 1
-    except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
+    except (ValueError, RecursionError):  # numbers of thousands of digits, or thousands of brackets
         return None, len(text) - start
     return Found(start, end, data, strict=True), 0
 
@@ -176,7 +176,7 @@ def _sloppy(text: str, start: int) -> tuple[Found | None, int]:
 
 @dataclass(eq=False)
 class _Reader:
-    """Reads one sloppy object by recursive descent; every character once."""
+    """Recursive-descent reader of one sloppy object; every character is read once."""
 
     text: str
     position: int
@@ -185,7 +185,7 @@ class _Reader:
     dropped: bool = False
 
     def object(self, depth: int) -> dict[str, Any]:
-        """Read the object that begins here."""
+        """Read the object that begins at the current position."""
         if depth > MAX_DEPTH:
             raise _Unreadable
         data: dict[str, Any] = {}
@@ -213,7 +213,7 @@ class _Reader:
                 return data
 
     def _key(self) -> str | None:
-        """The name of the next pair, its colon read too; None if the text ends in the name of a reason."""
+        """Read the next key and its colon; None if the text ends inside the key of a remark."""
         found = _KEY.match(self.text, self.position)
         if found:
             name, whole = next(group for group in found.groups() if group is not None), found[3] is None
@@ -237,7 +237,7 @@ class _Reader:
         raise _Unreadable
 
     def value(self, depth: int) -> Any:
-        """Read the value that begins here."""
+        """Read the value that begins at the current position."""
         mark = self.text[self.position]
         if mark in "{｛":
             return self.object(depth + 1)
@@ -247,7 +247,7 @@ class _Reader:
             return self._string(mark)
         number = _NUMBER.match(self.text, self.position)
         word = number or _WORD.match(self.text, self.position)
-        if not word or word.end() == len(self.text):  # the end may have cut off some of it
+        if not word or word.end() == len(self.text):  # the value may be cut off by the end of the text
             raise _Unreadable
         self._step(word.end() - self.position)
         if number:
@@ -275,14 +275,14 @@ class _Reader:
             items.append(self.value(depth))
 
     def _string(self, mark: str) -> str:
-        """A string; a quote mark that no delimiter follows is part of it."""
+        """Read a string. Quote marks that no delimiter follows are part of the string."""
         ends, until = _QUOTES[mark], _UNTIL[mark]
         start = index = self.position + 1
         while True:
             index = until.match(self.text, index).end()  # type: ignore[union-attr]
             self.furthest = max(self.furthest, index)
             if index >= len(self.text):
-                if "\n\n" in self.text[start:]:  # rather a stray quote mark than a string that long
+                if "\n\n" in self.text[start:]:  # a stray quote mark is likelier than a string with blank lines
                     raise _Unreadable
                 raise _InString
             if self.text[index] == "\\":
@@ -296,7 +296,7 @@ class _Reader:
         return unescape(raw).encode("utf-16", "surrogatepass").decode("utf-16", "replace") if "\\" in raw else raw
 
     def _ended(self) -> bool:
-        """Skip blanks and comments; whether the text, or the fence or tag around the object, ends here."""
+        """Skip blanks and comments, and return whether the text, or the fence or tag around the object, ends here."""
         self._step(_SPACE.match(self.text, self.position).end() - self.position)  # type: ignore[union-attr]
         return _END.match(self.text, self.position) is not None
 

@@ -1,6 +1,6 @@
-"""From a dict as models write it to the environment's full form: names, argument names, types.
+"""Normalization of action dicts as models write them to the environment's full form: names, argument names, types.
 
-Knows the names that models use for actions and arguments; checks no values.
+It covers the names that models use for actions and arguments, and does not check values.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ALIASES: dict[str, str] = {
     "report_infeasible": "infeasible", "impossible": "infeasible", "drag_and_drop": "drag", "upload_file": "upload",
     "scroll_page": "scroll", "mark_complete": "finish",
 }  # fmt: skip
-"""Other names for actions that models use."""
+"""Alternative names of actions that models use."""
 
 POSITIONS: dict[str, tuple[str, ...]] = {
     **{name: (main,) for name, main in MAIN.items()},
     "fill": ("id", "text"), "type": ("id", "text"), "select": ("id", "options"), "drag": ("from", "to"),
     "upload": ("id", "files"), "scroll": ("direction",),
 }  # fmt: skip
-"""The arguments of an action where they are given without names."""
+"""Names of an action's positional arguments, in order."""
 
 FIELD_ALIASES: dict[str, str] = {
     "element": "id", "element_id": "id", "target": "id", "bid": "id", "ref": "id", "index": "id", "value": "text",
@@ -49,33 +49,33 @@ _SECOND = {"select": {"value": "options", "text": "options", "values": "options"
            "message": {"answer": "text", "response": "text"}}  # fmt: skip
 
 _ANSWERS = {"answer", *_SECOND["finish"], "response", "result"}
-"""Fields of a call that hold the answer of `finish`."""
+"""Fields of a call that contain the answer of `finish`."""
 
 _NAMED = ("action", "action_type", "action_name", "next_action", "command", "operation", "type")
-"""Fields that hold an action's name, or a whole action."""
+"""Fields that contain an action's name, or a whole action."""
 
 _TOOLS = ("name", "function", "tool", "tool_name", "function_name", "recipient_name")
-"""Fields that hold it in a tool call, beside its arguments."""
+"""Fields that contain the action's name in a tool call, beside its arguments."""
 
 _ARGUMENTS = (
     "arguments", "args", "params", "parameters", "kwargs", "action_input", "tool_input", "action_args", "action_params",
     "input",
 )  # fmt: skip
 _LISTS = ("actions", "action")
-"""Fields that may hold several actions."""
+"""Fields that may contain several actions."""
 
 _HOLDERS = {*_NAMED, *_LISTS, "function", "function_call", "tool", "tool_call", "tool_calls"} - {"type"}
-"""Fields that may hold actions as JSON in a string, or a list of phrases such as `click(4)`."""
+"""Fields that may contain actions as JSON in a string, or a list of phrases such as `click(4)`."""
 
 _PASSED_OVER = REASONS | {
     "observation", "history", "previous", "previous_action", "previous_actions", "last_action", "past_actions",
     "done_so_far", "rejected", "alternative", "alternatives", "considered", "not", "avoid", "example", "examples",
     "page", "elements", "dom", "schema", "properties", "text", "content", "message", "answer", "question", "options",
 }  # fmt: skip
-"""Fields that mention actions without choosing them, or that hold a text."""
+"""Fields that mention actions without choosing them, or that contain text."""
 
 _LONGEST_PHRASE = 2000
-"""In characters."""
+"""Length limit of a phrase that names an action, in characters."""
 
 _PREFIX = re.compile(r"(?i)^(?:await |self\.)?(?:browser|page|computer|web|functions?|tools?|actions?)[._:]+")
 _NAME = re.compile(r"[A-Za-z_ .:\n-]{2,60}")
@@ -87,22 +87,22 @@ _DIRECTIONS = ("up", "down", "left", "right")
 
 
 def action_name(text: str) -> str | None:
-    """The action that a name means: `CLICK`, `goBack`, `browser_click`, `Press key`; None if none."""
+    """Return the action for a name such as `CLICK`, `goBack`, `browser_click` or `Press key`; None if it is unknown."""
     if not _NAME.fullmatch(text):
         return None
     return _BY_LETTERS.get(_LETTERS.sub("", _PREFIX.sub("", text.strip()).lower()))
 
 
 def full_forms(data: dict[str, Any], *, cut: bool = False, depth: int = 0) -> Iterator[dict[str, Any] | str]:
-    """What a dict may mean: itself with normalized names, then what is nested in it, the chosen action first.
+    """Yield the possible meanings of a dict: the normalized dict, then nested actions, the chosen action first.
 
     Args:
         data: a JSON object.
-        cut: its end is missing; then the action's main argument must be there.
-        depth: how deeply it is nested.
+        cut: whether the object's end is missing, so that the action's main argument is required.
+        depth: nesting depth of the object.
 
     Yields:
-        Full dicts; a str where an action is named by a phrase such as `click [4]`, which is still to be read.
+        Full dicts, or a str for an action in a phrase such as `click [4]`, which is yet to be parsed.
     """
     lowered, normal = _read(data)
     if isinstance(normal, str) or (normal is not None and not (cut and _lacks_main(normal))):
@@ -118,7 +118,7 @@ def full_forms(data: dict[str, Any], *, cut: bool = False, depth: int = 0) -> It
 
 
 def item_forms(item: Any, *, cut: bool = False, depth: int = 0) -> Iterator[dict[str, Any] | str]:
-    """What an item of a list of actions may mean, as `full_forms`; a bare name such as `finish` in a list is none."""
+    """Yield the possible meanings of an item in a list of actions, like `full_forms`; bare names have none."""
     data = load(item) if isinstance(item, str) else item
     if isinstance(data, dict):
         yield from full_forms(data, cut=cut, depth=depth)
@@ -127,7 +127,7 @@ def item_forms(item: Any, *, cut: bool = False, depth: int = 0) -> Iterator[dict
 
 
 def action_list(data: dict[str, Any], *, depth: int = 0) -> list[Any] | None:
-    """Return the actions that an object lists, `{"actions":[...]}`, wrapped in a call or not; None if it lists none."""
+    """Return the actions listed in an object (`{"actions":[...]}`) or in a call in it; None if it has no list."""
     lowered, normal = _read(data)
     for name, value in lowered.items():
         if isinstance(value, list) and name in _LISTS:
@@ -145,23 +145,23 @@ def action_list(data: dict[str, Any], *, depth: int = 0) -> list[Any] | None:
 
 
 def _read(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | str | None]:
-    """The fields, names in lower case and JSON in strings read, and what they mean as they stand (`normalize`)."""
+    """Return the fields with names in lower case and JSON in strings parsed, and their form from `normalize`."""
     lowered = _opened({str(key).strip().lower(): value for key, value in data.items()}, _HOLDERS)
     normal = normalize(lowered)
     return (_opened(lowered, _ARGUMENTS) if normal is None else lowered), normal
 
 
 def _opened(lowered: dict[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    """The fields; where one of `keys` holds JSON in a string, what it says."""
+    """Return the fields, with JSON parsed where one of `keys` contains it as a string."""
     texts = {key: load(lowered[key]) for key in keys if isinstance(lowered.get(key), str)}
     return {**lowered, **{key: value for key, value in texts.items() if value is not None}}
 
 
 def normalize(lowered: dict[str, Any]) -> dict[str, Any] | str | None:
-    """Give an action dict, its keys in lower case, its right names and types.
+    """Normalize the names and types of an action dict with lower-case keys.
 
     Returns:
-        The full dict, a phrase that is still to be read, or None if it names no action.
+        The full dict, a phrase that is yet to be parsed, or None if the dict names no action.
     """
     for key in _NAMED:
         value = lowered.get(key)
@@ -183,7 +183,7 @@ def normalize(lowered: dict[str, Any]) -> dict[str, Any] | str | None:
 
 
 def arguments(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The full dict of the action `name`: arguments renamed and converted, those that it doesn't have dropped."""
+    """Return the full dict of the action `name`: arguments renamed and converted, unknown arguments dropped."""
     kind = ACTION_TYPES[name]
     fields = {info.alias or key for key, info in kind.model_fields.items()} | {"direction"}
     given = _unwrapped(name, given)
@@ -201,7 +201,7 @@ def arguments(name: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def positional(name: str, values: Sequence[Any]) -> dict[str, Any]:
-    """The full dict of an action whose arguments have no names: `type [3] [Ada]`."""
+    """Return the full dict of an action with positional arguments: `type [3] [Ada]`."""
     places = POSITIONS.get(name, ())
     if name == "type" and len(values) == 1:
         places = ("text",)
@@ -213,7 +213,7 @@ def positional(name: str, values: Sequence[Any]) -> dict[str, Any]:
 
 
 def _unwrapped(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a tool call, whichever way they are wrapped."""
+    """Return the arguments of a tool call without their wrapper, whatever its form."""
     for wrapper in _ARGUMENTS:
         if wrapper not in given or (
             wrapper == "input" and name in ("fill", "type") and not isinstance(given[wrapper], dict)
@@ -237,7 +237,7 @@ def _unwrapped(name: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _convert(result: dict[str, Any]) -> None:
-    """Bring arguments to their types, in place."""
+    """Convert arguments to their types, in place."""
     name = result["action"]
     for key in ("id", "from", "to", "index"):
         value = result.get(key)
@@ -280,7 +280,7 @@ def _convert(result: dict[str, Any]) -> None:
 
 
 def _answer_text(answer: Any) -> str:
-    """An answer as text: objects and lists as compact JSON."""
+    """Return an answer as text, with objects and lists as compact JSON."""
     if answer is None or isinstance(answer, str):
         return answer or ""
     plain = _as_text(answer)
@@ -294,7 +294,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
-    """Read `{"click":4}` and the like: proper names before aliases, messages to the user last."""
+    """Read compact forms such as `{"click":4}`; proper names come before aliases, and messages to the user last."""
     best: tuple[int, str, str] | None = None
     for key, value in lowered.items():
         name = action_name(key)
@@ -303,11 +303,11 @@ def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
         if name is None or nothing or value is False or (name not in MAIN and name not in (*BARE, "scroll")):
             continue
         if key == "type" and isinstance(value, str) and len(lowered.keys() - REASONS) > 1:
-            continue  # the type of something else
+            continue  # here `type` is a field, not the action
         if name == "finish" != key and not alone:
-            continue  # a field of something else, such as `"done": true`
+            continue  # a field of another action, such as `"done": true`
         if isinstance(value, dict) and (key == "type" or key != name) and _is_action(value):
-            continue  # the action is inside
+            continue  # the action is in a nested object
         order = 2 if name == "message" else int(key != name)
         if best is None or order < best[0]:
             best = order, key, name
@@ -331,10 +331,10 @@ def _from_compact(lowered: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _is_action(data: dict[str, Any]) -> bool:
-    """Whether an object is an action and nothing else: all its fields are the action's."""
+    """Whether an object is an action and has no fields other than the action's."""
     try:
         lowered, normal = _read(data)
-    except RecursionError:  # hundreds of levels
+    except RecursionError:  # an object with hundreds of nesting levels
         return False
     if not isinstance(normal, dict):
         return isinstance(normal, str) or any(isinstance(lowered.get(key), dict) for key in _HOLDERS)
@@ -347,7 +347,7 @@ def _is_action(data: dict[str, Any]) -> bool:
 
 
 def _finish(data: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `finish` in an object that may also be the answer itself."""
+    """Return the arguments of `finish` from an object that may also be the answer itself."""
     lowered = {str(key).strip().lower(): value for key, value in data.items()}
     facts = lowered.keys() - REASONS
     if facts == {"finish"}:
@@ -358,13 +358,13 @@ def _finish(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fits(name: str, rest: dict[str, Any]) -> bool:
-    """Whether the fields are this action's and hold its main argument; else they may describe an element."""
+    """Whether the fields belong to the action and include its main argument; otherwise they may describe an element."""
     fields = {info.alias or key for key, info in ACTION_TYPES[name].model_fields.items()}
     return name in POSITIONS and POSITIONS[name][0] in rest and set(rest) <= fields
 
 
 def _lacks_main(full: dict[str, Any]) -> bool:
-    """Whether a cut-off object leaves open what the action is."""
+    """Whether the main argument of a cut-off action is missing."""
     name = full["action"]
     if name == "scroll":
         return not {"dx", "dy"} & set(full)

@@ -1,4 +1,4 @@
-"""The part of a reply that is its own answer: not its thinking, not what it rejects or quotes."""
+"""Separation of a reply's own answer from its thinking, and from what it rejects or quotes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TAG = re.compile(
     rf"(?i)<\|?(/|end_(?:of_)?)?(?:(?:start|begin)_(?:of_)?|\w{{1,20}}:)?(?:{_THOUGHTS})(?:\s[^<>\n]{{0,80}})?\|?>"
     rf"|\[(/?)THINK\]|◁(/?)think▷|<(?:\|channel|unused\d{{1,4}})>\s*(?:{_THOUGHTS})\b|(<channel\|>|<unused\d{{1,4}}>)"
 )
-"""Where thinking begins or, with a group, ends: in a tag of any namespace, or between the special tokens of a model."""
+"""Pattern of the beginning or, with a group, the end of thinking: tags of any namespace, or special tokens."""
 _OTHER_SPEAKER = re.compile(
     r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*user|\[INST\]|<start_of_turn>\s*user|^(?:Human|User)\s*:",
     re.MULTILINE,
@@ -57,13 +57,13 @@ _REPORTED = re.compile(
 
 
 def without_thinking(text: str) -> tuple[str, bool]:
-    """Remove the model's thinking, and turns that it invents for other speakers; rewrite raw tool calls as JSON.
+    """Remove the model's thinking and invented turns of other speakers, and rewrite raw tool calls as JSON.
 
     A tag inside a strict JSON object is text. A closing tag without an opening one ends thinking that began in the
     prompt; thinking that is never closed reaches to the end.
 
     Returns:
-        The rest, and whether thinking was never closed.
+        The remaining text, and whether thinking was never closed.
     """
     text, unfinished = with_json_calls(text)
     tags = list(_TAG.finditer(text))
@@ -94,17 +94,17 @@ def without_thinking(text: str) -> tuple[str, bool]:
 
 
 def after_thinking(text: str) -> str:
-    """The text behind the last mark that ends thinking."""
+    """Return the text after the last end of thinking; empty if there is none."""
     ends = [tag.end() for tag in _TAG.finditer(text) if any(tag.groups())]
     return text[ends[-1] :] if ends else ""
 
 
 class Standing:
-    """Judges a place in a reply by the words around it.
+    """Classifier of positions in a reply by the words around them.
 
     Args:
         text: the reply without its thinking.
-        found: its objects.
+        found: the JSON objects in the reply.
     """
 
     def __init__(self, text: str, found: Sequence[Found]) -> None:
@@ -117,35 +117,35 @@ class Standing:
                 continue
             blank = not label[0].strip()
             if blank and (not self._ranks or self._ranks[-1] == 0):
-                continue  # `Action:` also covers what follows a blank line
+                continue  # `Action:` also covers text after a blank line
             self._labels.append(label.end())
             self._ranks.append(1 if blank else 0 if label[1] or label[2] else 2)
 
     def rank(self, position: int) -> int:
-        """0 after a label such as `Action:` or a tag such as `<action>`, 2 after one such as `Thought:`, else 1."""
+        """Return a rank: 0 after a label such as `Action:` or a tag such as `<action>`, 2 after `Thought:`, else 1."""
         index = bisect_right(self._labels, position) - 1
         return self._ranks[index] if index >= 0 else 1
 
     def rejected(self, start: int, end: int) -> bool:
-        """Whether the words around it reject it or attribute it to someone else."""
+        """Whether the surrounding words reject the span or attribute it to someone else."""
         before = self._before(start)
         if _REPORTED.search(before):
             return True
-        if not before.strip(" \t`*->"):  # `I will not do:` and the action on the next line
+        if not before.strip(" \t`*->"):  # `I will not do:` with the action on the next line
             above = self._text[max(start - 300, 0) : start].rstrip(" \t\n`*->").removesuffix("```json").rstrip()
             before = above.rpartition("\n")[2] if above.endswith(":") else ""
         clause = re.split(r"[,.;!?](?=\s)|\bbut\b", before)[-1]
         return bool(_REJECTED_BEFORE.search(clause) or _REJECTED_AFTER.match(self._text, end))
 
     def hypothetical(self, start: int) -> bool:
-        """Whether the sentence before is about what could be done."""
+        """Whether the words before a position make its sentence hypothetical ("could", "if", "after")."""
         return bool(_HYPOTHETICAL.search(self._before(start)))
 
     def quoted(self, start: int) -> bool:
-        """Whether a quotation is open on the line before."""
+        """Whether a quotation is open at a position, judging by its line."""
         before = self._before(start)
         return before.count('"') % 2 == 1 or before.count("“") > before.count("”")
 
     def _before(self, start: int) -> str:
-        """The line up to there, its last part if it is long."""
+        """Return the text of the line before a position, at most its last 200 characters."""
         return self._text[max(start - 200, self._text.rfind("\n", 0, start) + 1) : start]

@@ -1,4 +1,4 @@
-"""Rewrites tool calls in the tokens of a model's own chat template as JSON, as servers with a tool parser do.
+"""Conversion of tool calls in a chat template's own tokens to JSON, as in servers with a tool parser.
 
 The formats of gpt-oss (harmony), GLM, Kimi, DeepSeek and Mistral become
 `<tool_call>{"name": "click", "arguments": {"id": 4}}</tool_call>`. The analysis of a harmony reply is removed. Marks
@@ -34,7 +34,7 @@ _MESSAGE_END = re.compile(r"<\|(?:end|call|return|start)\|>")
 _BARE_MESSAGE = re.compile(
     r"(?:\A\s*(?:assistant)?|assistant)(analysis|commentary|final)( to=[\w.-]{1,80})?(?: ?(?:json|code)(?=\s*[{\[]))?"
 )
-"""The head of a harmony message where the special tokens were left out in decoding."""
+"""Pattern of the head of a harmony message whose special tokens were dropped in decoding."""
 _BARE = re.compile(r"\s*(?:analysis(?:[A-Z]|.*assistant(?:final|commentary))|(?:assistant)?commentary to=)", re.DOTALL)
 
 Spans = Sequence[tuple[int, int]]
@@ -68,7 +68,7 @@ def with_json_calls(text: str) -> tuple[str, bool]:
 
 
 def _without_analysis(text: str) -> tuple[str, bool]:
-    """A harmony reply without its analysis and whether it ends inside it; any other text unchanged."""
+    """Return a harmony reply without its analysis, and whether it ends inside the analysis; other texts unchanged."""
     if _BARE.match(text):
         spans = _strict_spans(text)
 
@@ -99,7 +99,7 @@ def _without_analysis(text: str) -> tuple[str, bool]:
 def _call(
     text: str, name: str, start: int, spans: Spans, until: re.Pattern[str], last: int | None = None
 ) -> tuple[str, int]:
-    """The call whose arguments begin at `start`, as JSON, and where it ends."""
+    """Return the call with arguments from `start` on as JSON, and the position of its end."""
     last = len(text) if last is None else last
     end = next((end for begin, end in spans if begin == start), None)
     whole = end is not None
@@ -111,13 +111,13 @@ def _call(
 
 
 def _end(text: str, start: int, spans: Spans, until: re.Pattern[str], last: int) -> int:
-    """Where a mark first stands that is not part of a JSON object."""
+    """Return the position of the first mark outside of JSON objects."""
     ends = (mark.start() for mark in until.finditer(text, start, last))
     return next((end for end in ends if not inside(spans, end)), last)
 
 
 def _paired(text: str, name: str, start: int) -> tuple[str, int]:
-    """The call whose arguments are pairs of tags from `start` on, as JSON, and its end; empty if it is cut off."""
+    """Return the call with tagged arguments from `start` on as JSON, and its end; empty if it is cut off."""
     given: dict[str, str] = {}
     pair = _PAIR.match(text, start)
     while pair:
