@@ -69,8 +69,7 @@ class Context:
     elements: Mapping[int, Element]
     """Elements in the text, by id."""
     screenshot: NDArray[np.uint8] | None
-    """Screenshot of the viewport with the listed elements marked, (height, width, 3), RGB; None without a screenshot.
-    """
+    """Screenshot of the viewport with the listed elements marked, (height, width, 3), RGB; None if not requested."""
     xpaths: Mapping[int, str]
     """XPaths by element id, relative to the element's frame or shadow root; empty unless requested."""
 
