@@ -237,8 +237,7 @@ def _state(path: Path) -> dict[str, Any]:
         state = json.loads(path.read_text(encoding="utf8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"storage_state: {path} can't be read ({type(error).__name__}).") from None
-    # a list of cookies, as exported by browser extensions
-    state = {"cookies": state} if isinstance(state, list) else state
+    state = {"cookies": state} if isinstance(state, list) else state  # browser extensions export a list
     try:
         _StorageState.model_validate(state, strict=True)
         cookies_of(state["cookies"])

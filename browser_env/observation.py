@@ -59,8 +59,7 @@ class _Required(TypedDict):
     tabs: tuple[Tab, ...]
     elements: tuple[Element, ...]
     dom: str
-    """Outline of the page, two spaces per level: elements as `[id] role "name" value="..." states`, text between them.
-    """
+    """Outline of the page, two spaces per level: texts, and elements as `[id] role "name" value="..." states`."""
     page_text: str
     events: tuple[str, ...]
     messages: tuple[ChatMessage, ...]

@@ -38,8 +38,7 @@ class Settings:
     safety: Safety = field(default_factory=Safety)
     """Rules for where the agent may go, what it may type, read and write, and what needs confirmation."""
     deterministic: bool = False
-    """Whether clock, timers and random numbers of every page derive from the seed (`browser_env.session.determinism`).
-    """
+    """Whether clock, timers and random numbers of pages derive from the seed (`browser_env.session.determinism`)."""
     step_timeout: float = 30.0
     """Seconds after which a step counts as hung and the episode ends as `env_error`."""
     reset_timeout: float = 60.0

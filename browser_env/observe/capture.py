@@ -232,8 +232,7 @@ class _Capture:
             if looking is not None:
                 looking.cancel()
         self.raw = with_told(raw, self.raw)
-        # otherwise an image may show only in the next frame
-        is_whole = asked_for is not None and page_time.asked_for == asked_for
+        is_whole = asked_for is not None and page_time.asked_for == asked_for  # no image is left for the next frame
         return bool(raw["still"]) and tab.main.handle == handle and frames == 1 and not drawing and is_whole
 
     async def _after_frames(self, settling: Settling) -> bool:

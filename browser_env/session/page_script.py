@@ -225,8 +225,7 @@ class PageScript:
         return raw
 
     async def focus(self) -> dict[str, Any]:
-        """Return the `origin` of the document that receives keys, or the number of the foreign `frame` with the focus.
-        """
+        """Return the `origin` of the document that receives keys, or the number of the focused foreign `frame`."""
         found: dict[str, Any] = await self.call("keysGo")
         while await self._open_roots():
             found = await self.call("keysGo")

@@ -493,8 +493,7 @@ class Session:
         self.downloads.forget()
         await self.access.close()
         closing = asyncio.ensure_future(self.source.close(self.context, [tab.page for tab in self.tabs]))
-        # its error may go unread
-        closing.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        closing.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # may go unawaited
         await asyncio.wait({closing}, timeout=seconds)
         if not closing.done() or closing.exception() is not None:
             await self.source.kill(self.context, closing)
