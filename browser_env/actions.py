@@ -39,7 +39,7 @@ Selector: TypeAlias = Annotated[str, Field(max_length=2000), AfterValidator(_rea
 """A target given by a selector, e.g. `text=Go` or `get_by_label("Name")` (see `browser_env.act.selector`)."""
 
 Point: TypeAlias = tuple[float, float]
-"""x and y in CSS pixels of the top frame's viewport."""
+"""A point: x and y in CSS pixels of the top frame's viewport."""
 
 Modifier: TypeAlias = Literal["Alt", "Control", "ControlOrMeta", "Meta", "Shift"]
 Button: TypeAlias = Literal["left", "middle", "right"]

@@ -1,4 +1,4 @@
-"""Interrupts task code that blocks the environments' event loop, such as a `score` that polls with `time.sleep`.
+"""Interruption of task code that blocks the environments' event loop, such as a `score` that polls with `time.sleep`.
 
 Code on the loop can't notice a blocked loop, so a thread watches. A single call that blocks in C, such as a socket
 without a timeout, can't be interrupted, only logged.

@@ -164,7 +164,7 @@ class Sources:
         return cls(os.getcwd(), {str(path): path.read_bytes() for path in paths}, tuple(roots))
 
     def use(self) -> None:
-        """Make names refer to the same files in this process as in the process that gathered them.
+        """Make names in this process refer to the same files as in the process that gathered the sources.
 
         Files that already exist with the same content at the same path are used in place. If any is missing, all are
         written to a temporary folder that is removed when the process ends.

@@ -186,7 +186,7 @@ class EnvCore(Reports):
         return observation, self._info(Outcome.RUNNING, lost, self._no_score, timing, path="")
 
     async def _taken_over(self, so_far: SoFar) -> tuple[Session, str]:
-        """Return the session of the browser left running; else a new session, and a message about the loss."""
+        """Return the session of the browser left running, or a new session and a message about what was lost."""
         attached, rng = self._contexts.attached, np_random(so_far.seed)[0]
         try:
             self.session = session = await self._open_session(rng, adopts=True)

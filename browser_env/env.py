@@ -166,7 +166,7 @@ def make_core(
 
 
 def _holds_time(clock: ClockKind | None, task: Task, session: SessionOptions, deterministic: bool) -> HoldsTime:
-    """Return the browser's `holds_time`: whether the environment has to control the time of its pages."""
+    """Return the browser's `holds_time`: whether its pages run in virtual time."""
     if clock not in (None, "real", "virtual"):
         raise ValueError(f'clock is "real" or "virtual", not {clock!r}.')
     other = "a browser that the environment doesn't start: leave cdp_url, webview and detached out"
@@ -311,7 +311,7 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         return runtime().run(self.core.paged_scan(max_screens, screenshots))
 
     def find(self, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[Found, ...]:
-        """Return the lines of the whole page that contain a text, including those that observations leave out.
+        """Return the lines of the whole page that contain a text, including lines that observations leave out.
 
         This is not a step, and the episode's observation stays the same. Actions can use the returned ids: `scroll`
         brings an element into view.

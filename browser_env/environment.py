@@ -71,7 +71,7 @@ class EnvironmentSettings(BaseModel):
     stealth: bool = False
     """Hide the usual signs of automation."""
     device: str = ""
-    """Emulate one of Playwright's devices, such as 'iPhone 15'."""
+    """Playwright device to emulate, such as 'iPhone 15'."""
     secret: tuple[str, ...] = ()
     """Secret that the agent types as <secret:NAME> and never sees: NAME=env:VARIABLE or NAME=file:PATH.
     NAME@HOST,HOST=... restricts it to pages of these hosts. Repeatable."""

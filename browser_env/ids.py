@@ -13,7 +13,7 @@ _ID = re.compile(r"([A-Za-z_][\w.]*:)?([A-Za-z_][\w.-]*/)?[\w.-]+-v\d+")
 
 
 def is_id(text: object) -> bool:
-    """Whether a text has the form of an id, such as `MiniWoB/click-test-v0` or `module:Shop/Order-v0`. No URL has."""
+    """Whether a text has the form of an environment id, such as `MiniWoB/click-test-v0` or `module:Shop/Order-v0`."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 

@@ -8,9 +8,9 @@ class Outcome(StrEnum):
 
     RUNNING = "running"
     SOLVED = "solved"
-    """The task's score is done, with full reward."""
+    """The task's score is `done`, with full reward."""
     FAILED = "failed"
-    """The task's score is done, or the agent finished, without full reward."""
+    """The task's score is `done`, or the agent finished, without full reward."""
     INFEASIBLE = "infeasible"
     """The agent declared the goal infeasible, and the task did not score it as solved."""
     TIMEOUT = "timeout"

@@ -60,7 +60,7 @@ class Reports(Looks):
         return self.observation
 
     def _troubled(self, session: Session, last_error: str) -> str:
-        """Return a step's error: trouble of the session first, then the action's error, then a page not reached."""
+        """Return a step's error, by precedence: trouble of the session, the action's error, a page not reached."""
         limits = self.settings.view.limits
         if session.trouble:
             self.failed_as = "refused" if session.access.navigation else "blocked"

@@ -72,7 +72,7 @@ class Scoring:
         return self._held(self.score if score is None else self._checked("score_seen", score))
 
     def _held(self, score: Score) -> Score:
-        """Return the score, or an unfinished score if only the agent may end the episode and has not yet."""
+        """Return the score, marked as not done if only the agent may end the episode and hasn't."""
         self._episode.over = score.done
         if self._task.ends == "verdict" or self._episode.finished:
             return score

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.tab import Tab
 
 _SAME_SITE = {"strict": "Strict", "lax": "Lax", "none": "None", "no_restriction": "None"}
-"""Playwright's `sameSite` values by those of browsers and extensions, in lower case."""
+"""Playwright's `sameSite` values by the lower-case values of browsers and extensions."""
 
 _LAST_SECOND = 253402300799
 """Latest expiry that Playwright accepts, in seconds since 1970: the end of the year 9999."""

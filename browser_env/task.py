@@ -34,7 +34,7 @@ PARTS_PATIENCE = 3.0
 
 ClockKind = Literal["real", "virtual"]
 Ends = Literal["verdict", "finish"]
-"""When an episode ends: once the task's score is done, or only once the agent finishes (`Task.ends`)."""
+"""When an episode ends: once the task's score is `done`, or only once the agent finishes (`Task.ends`)."""
 
 Viewport = tuple[int, int]
 """Width and height in CSS pixels."""
@@ -50,7 +50,7 @@ class Score:
     details: dict[str, Any] = field(default_factory=dict)
     """The task's own metrics, returned as `info["score"]`. The text under `reason` appears in records and reports."""
     judged: bool = True
-    """Whether the task has a criterion. If False, the episode ends as `stopped`, not as `failed`."""
+    """Whether the score is a verdict. If False, the episode ends as `stopped`, not as `failed`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.reward, (int, float, np.number)) or not 0 <= self.reward <= 1:
@@ -74,8 +74,7 @@ class EpisodeState:
     answer: str = ""
     infeasible: bool = False
     over: bool = False
-    """Whether the task's score is done. With `Task.ends` "finish", the episode still continues until the agent
-    finishes."""
+    """Whether the task's score is `done`; with `ends="finish"`, the episode continues until the agent finishes, too."""
     messages: list[ChatMessage] = field(default_factory=list)
     requests: tuple[dict[str, Any], ...] = ()
     """Requests of pages in the last step: `method`, `url` and `status`, None without a response."""
@@ -129,8 +128,8 @@ class Task:
     """Clock of the task's pages unless the environment sets one: real, or virtual where possible
     (`browser_env.session.page_time`)."""
     ends: Ends = "verdict"
-    """When the episode ends: `"verdict"`, once the score is done, or `"finish"`, once the agent finishes; then the
-    score at that moment counts. Until then `info["score"]` has `reached`, whether the goal is reached, and the details
+    """When the episode ends: `"verdict"`, once the score is `done`, or `"finish"`, once the agent finishes, with the
+    score at that moment. Until then `info["score"]` has `reached`, whether the goal is reached, and the details
     `so_far`."""
     uploads: tuple[Path, ...] = ()
     """Folders with files of the task that may be uploaded, besides those of `Safety.upload_from`."""

@@ -17,8 +17,9 @@ _HIDDEN = re.compile(
     f"|(?<![#*0-9{_BEFORE}\ufe10-\U000dffff])[\ufe00-\ufe0f]"
     "|(?<![A-Za-z\u00c0-\u024f])\u00ad|\u00ad(?![A-Za-z\u00c0-\u024f])"
 )
-"""Pattern of characters that reverse text, draw nothing, or control, as in `page/written.js`. Joiners and selectors
-behind a letter or an emoji, soft hyphens between letters, and most C1 controls (from a wrong encoding) don't match."""
+"""Pattern of characters that reverse text, draw nothing, or are controls, as in `page/written.js`. Joiners and
+selectors behind a letter or an emoji, soft hyphens between letters, and most C1 controls (from a wrong encoding) don't
+match."""
 
 
 def visible(text: str) -> str:

@@ -257,7 +257,7 @@ def _for_each(seed: int | Sequence[int | None] | None, number: int) -> list[int 
 
 
 def _chosen(mask: Any, number: int) -> list[int]:
-    """Return the numbers of the environments that a mask selects; without a mask, of all.
+    """Return the indices of the environments that a mask selects; all indices without a mask.
 
     Raises:
         TypeError: the mask is not an array of truth values.

@@ -23,13 +23,13 @@ MAIN: dict[str, str] = {
     "upload": "id", "navigate": "url", "new_tab": "url", "focus_tab": "index", "wait": "ms", "message": "text",
     "ask_user": "question", "finish": "answer", "infeasible": "reason",
 }  # fmt: skip
-"""Main argument of each action, given as the value of the action's name. `scroll` takes a direction."""
+"""Main argument of each action, given as the value of the action's name. `scroll` takes a direction instead."""
 
 _ONE = {"select": {"option": "options"}, "upload": {"file": "files"}}
-"""Names for a list's only item: `{"select":5,"option":"Red"}`."""
+"""Singular names for a list's only item, as in `{"select":5,"option":"Red"}`."""
 
 BARE = ("back", "forward", "reload", "close_tab")
-"""Actions without arguments: `{"back":true}`."""
+"""Actions without arguments, such as `{"back":true}`."""
 
 
 def expand(data: dict[str, Any]) -> dict[str, Any] | None:

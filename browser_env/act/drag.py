@@ -28,7 +28,7 @@ DWELL = 150.0
 """Milliseconds that the mouse stays at the target if the page uses timers: SortableJS checks every 50, Muuri 100."""
 
 HANDED_OVER = 1.0
-"""Seconds to wait for the dragged data once the page has let a drag begin; a millisecond as a rule."""
+"""Seconds to wait for the dragged data once the page has let a drag begin; usually a millisecond is enough."""
 
 
 async def drag(targets: Targets, action: Drag) -> str:

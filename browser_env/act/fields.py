@@ -39,7 +39,7 @@ MOST_PAGES = 100
 """Maximum number of times that a list is scrolled by its height in search of an option."""
 
 MOST_OPTIONS = 100
-"""Maximum number of options that are unselected in a list of several."""
+"""Maximum number of options to deselect in a multiple-choice list."""
 
 MANY_LINES = 40
 """Number of lines above which a text is pasted as a whole into any editor."""
@@ -137,7 +137,7 @@ def _accepted(id: int, answer: dict[str, Any]) -> None:
 
 
 def _note_reverted(targets: Targets, id: int, answer: dict[str, Any]) -> None:
-    """Record an event if the page has replaced the value that was set, because it is a menu or rejects the value."""
+    """Record an event if the page has replaced the value that was set, as a menu or a rejecting page does."""
     if event := event_of(id, answer):
         targets.session.note(event)
 
@@ -213,7 +213,7 @@ def _names(options: Sequence[str]) -> str:
 
 
 async def _check_chosen(targets: Targets, id: int, options: Sequence[str]) -> None:
-    """Add options that a list has dropped, as some lists do at a click, and record an event if any remain missing."""
+    """Select again the options that a list dropped at a later click, and record an event if any remain missing."""
     try:
         missing = (await targets.ask("notChosen", id, options=list(options)))["missing"]
         for one in missing if len(options) > 1 else ():
@@ -229,7 +229,7 @@ async def _check_chosen(targets: Targets, id: int, options: Sequence[str]) -> No
 
 
 async def _choose(targets: Targets, id: int, option: str) -> str:
-    """Choose one option of a custom list, with a retry if the list has closed, or is closing, after the last choice."""
+    """Choose one option of a custom list, with a retry if the list was closing after the previous choice."""
     try:
         return await _choose_once(targets, id, option)
     except ActionError as error:
@@ -270,7 +270,7 @@ async def _choose_once(targets: Targets, id: int, option: str) -> str:
 async def _scrolled_to(
     targets: Targets, id: int, option: str, found: dict[str, Any], *, begins: bool
 ) -> dict[str, Any]:
-    """Scroll a list that loads its options while it is scrolled until the option appears; return how to choose it.
+    """Scroll a list that is filled during scrolling until the option appears; return how to choose the option.
 
     If a page of the list shows no new options, all have been shown, or more are loaded at the list's end.
     """

@@ -27,8 +27,7 @@ _OF_THE_BROWSER: dict[str, Action] = {
     **dict.fromkeys(("Alt+ArrowRight", "Meta+]"), Forward()),
     "Control+t": NewTab(), "Meta+t": NewTab(), "Control+w": CloseTab(), "Meta+w": CloseTab(),
 }  # fmt: skip
-"""Keys that the browser itself handles unless the page does, and equivalent actions: without a window, the browser
-ignores these keys."""
+"""Keys that a browser with a window handles unless the page does, with the equivalent actions."""
 
 
 async def type_text(targets: Targets, action: Type, at_once: bool = False) -> str:

@@ -15,7 +15,7 @@ _KEYS = {
 }  # fmt: skip
 
 _WRITTEN = {"\n": "Enter", "\r": "Enter", "\r\n": "Enter", "\t": "Tab", " ": "Space"}
-"""Keys given as the character that they write."""
+"""Keys that may be given as the character they produce."""
 
 _MODIFIERS = frozenset({"Control", "ControlOrMeta", "Meta", "Alt", "Shift"})
 

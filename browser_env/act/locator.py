@@ -115,7 +115,7 @@ async def _id_of(targets: Targets, frame: Frame, handle: ElementHandle) -> int:
 
 
 async def _way(targets: Targets, frame: Frame, handle: ElementHandle) -> tuple[list[Any], ForeignFrame | None]:
-    """Return an element's path in the outermost document of its origin, and that document's frame (None: the top)."""
+    """Return an element's path in the outermost document of its origin, and the document's frame (None for the top)."""
     way = await handle.evaluate(with_dom(read_script("path")))
     for _ in range(way["hops"]):
         frame = frame.parent_frame or frame

@@ -1,4 +1,4 @@
-"""Execution of actions the way a user acts: hit-tested mouse, keyboard, and DOM events as the last resort.
+"""Execution of actions the way a user would: hit-tested mouse, keyboard, and DOM events as the last resort.
 
 Only dispatches to `mouse`, `keyboard`, `fields` and `browse`. `targets` finds the elements to act on.
 """
@@ -20,7 +20,7 @@ _AT_PAGE: dict[str, Callable[[Targets, Any], Awaitable[str]]] = {
     "click": click, "hover": hover, "drag": drag, "scroll": scroll, "fill": fill, "select": select, "upload": upload,
     "press": press,
 }  # fmt: skip
-"""Functions that carry out actions on the page; `type` has one with more arguments, other actions are the browser's."""
+"""Functions that carry out actions on the page, except `type`, which takes more arguments."""
 
 
 async def resolved(targets: Targets, action: Action) -> Action:

@@ -1,4 +1,4 @@
-"""Waiting until a page has settled after an action: by events, within time limits, never by sleeping.
+"""Detection of when a page has settled after an action: by events, within time limits, never by sleeping.
 
 Navigations and requests are watched here; the DOM is watched in the page (`page/settle.js`), and so are the short
 timers that the action's events set (`page/timers.js`). Workers and sockets can't be observed: if nothing has happened
@@ -146,7 +146,7 @@ class Settling:
         return self.tab.documents - self._documents > DOCUMENTS
 
     async def within_load_bound(self, asking: Coroutine[Any, Any, T]) -> T:
-        """Await a call to the page. A navigation that begins meanwhile delays it by the limit for loading at most."""
+        """Await a call to the page. A navigation that begins meanwhile delays the call by the loading limit at most."""
         task = asyncio.ensure_future(asking)
         try:
             while not (await asyncio.wait({task}, timeout=max(self._load_end - time.monotonic(), 0.2)))[0]:
@@ -207,7 +207,7 @@ class Settling:
                     page, raw = self._frame, await self._frame.call("signs")
             except Exception:  # the frame hangs or is gone, and is not waited for
                 self._frame = None
-        if raw["owed"] and self._timers_left > 0 and not self.tab.fetching(self.since):  # requests had their time
+        if raw["owed"] and self._timers_left > 0 and not self.tab.fetching(self.since):  # pending requests were awaited
             began, clock = self.tab.seconds, self.tab.clock
             await page.call("timersRan", bound=self._timers_left * 1000)
             if self.tab.clock == clock or time.monotonic() > self._network_end:  # requests have a limit of their own

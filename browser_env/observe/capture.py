@@ -57,7 +57,7 @@ class ViewOptions:
     reach: float | None = 1.0
     """Viewport heights observed above and below the viewport; None for the whole page."""
     count: Callable[[str], int] = len
-    """Measure of the outline's size: number of characters, or a tokenizer's count."""
+    """Function that measures the outline's size, in characters (`len`) or tokens."""
     limits: Limits = field(default_factory=Limits)
     seek: Sought | None = None
     """Text to which the observation is limited; None to observe everything."""

@@ -45,7 +45,7 @@ _WAS = " (was "
 _NOT = {"checked": "unchecked", "disabled": "enabled"}
 _OPPOSITE = {"expanded": "collapsed", "collapsed": "expanded"}
 _REMOVED_SHOWN = 5
-"""Maximum number of consecutive removed lines that are listed; in longer runs the others are only counted."""
+"""Maximum number of consecutive removed lines to list; the rest of a longer run is only counted."""
 
 
 def make_delta(previous: str, current: str, *, new_page: bool = False, count: Callable[[str], int] = len) -> str:

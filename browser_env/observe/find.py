@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 
 def find_in(dom: str, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[Found, ...]:
-    """Return the lines of an outline that contain a text, in page order, ignoring case and kind of whitespace.
+    """Return the lines of an outline that contain a text, in page order, ignoring case and differences in whitespace.
 
     Args:
         dom: the outline.
@@ -74,7 +74,7 @@ def suffices(dom: str, text: str, *, around: int, most: int) -> bool:
     before, more, _ = dom.partition(_MORE)
     if more and len(find_in(before, text, around=0, most=most)) < most:
         return False
-    # A container with only this line shares the line, so a gap nearby may hide how the line really reads.
+    # A container with a single item shares its line, so an omission nearby may change how the line reads.
     return not any(_GAP in one.around for one in find_in(dom, text, around=around + 2, most=most))
 
 

@@ -9,7 +9,7 @@ from selfsurf.browser_env.text import one_line, visible
 
 @dataclass(frozen=True)
 class Limits:
-    """Maximum lengths of page texts, in characters. The outline says where it was cut."""
+    """Maximum lengths of page texts, in characters. The outline marks where it was cut."""
 
     line: int = 10_000
     """Maximum characters of one text in the outline. The default is five pages of a book; a paragraph has a few

@@ -139,8 +139,8 @@ def _outline(pixels: Pixels, box: Box, colour: tuple[int, int, int]) -> None:
 
 
 def _places(boxes: list[Box], shapes: list[tuple[int, int]], width: int, height: int) -> list[Box]:
-    """Choose places for labels, given as (height, width), those of small elements first, which have the least room."""
-    taken = np.zeros((height // _CELL + 1, width // _CELL + 1), dtype=np.uint8)  # cost of hiding a cell by a label
+    """Choose places for labels of given (height, width), starting with small elements, which have the least room."""
+    taken = np.zeros((height // _CELL + 1, width // _CELL + 1), dtype=np.uint8)  # cost of covering each cell
     for box, (high, wide) in zip(boxes, shapes, strict=True):
         if _area(box) < 8 * high * wide:
             np.maximum(_cells(taken, box), 1, out=_cells(taken, box))

@@ -79,7 +79,7 @@ class OutlineLine(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Words of the page in a line of text, without the quotes that the outline may add."""
+        """The page's own words in a line of text, without the quotes that the outline may add."""
         found = None if self.id is not None else _TEXT.fullmatch(self.text)
         return self.text if found is None else _unquote(found[1])
 
@@ -136,7 +136,7 @@ def focused_states(states: Iterable[str], focused: bool) -> list[str]:
 
 
 def _unquote(text: str) -> str:
-    """Return the text that `quote` quoted."""
+    """Return the original of a text quoted by `quote`."""
     return str(json.loads(text)) if "\\" in text else text[1:-1]
 
 
@@ -187,7 +187,7 @@ def render(lines: Sequence[Line], budget: int | None = None, count: Callable[[st
 def _nearest_in_subtree(lines: Sequence[Line]) -> list[float]:
     """Return for each line the least distance among the line and the lines below it in the hierarchy."""
     distances = [distance for _, _, distance in lines]
-    waiting: list[float] = []  # by depth: least distance among later lines whose parent comes next
+    waiting: list[float] = []  # by depth: least distance of later lines whose parent is yet to be visited
     for index in range(len(lines) - 1, -1, -1):
         depth = lines[index][0]
         distances[index] = min([distances[index], *waiting[depth + 1 :]])

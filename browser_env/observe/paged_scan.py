@@ -77,7 +77,7 @@ class Scan:
         return self.stopped == "end"
 
     def stitched(self) -> NDArray[np.uint8]:
-        """Return one image of the whole page, in whose pixel coordinates the elements' boxes are.
+        """Return one image of the whole page. The elements' boxes are in its pixel coordinates.
 
         Content that doesn't scroll, such as a sticky header, is shown once, as on the first screen.
 
@@ -91,7 +91,7 @@ class Scan:
         extra = round(self.screens[-1].offset)
         canvas = np.full((first.shape[0] + extra, *first.shape[1:]), 255, dtype=np.uint8)
         canvas[: first.shape[0]] = first
-        done = 0  # rows of the scrolled content that are drawn
+        done = 0  # rows of the scrolled content drawn so far
         for screen in self.screens:
             assert screen.screenshot is not None
             offset = round(screen.offset)

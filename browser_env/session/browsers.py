@@ -51,7 +51,7 @@ def without(*features: str) -> str:
 
 
 def can_hold_time(browser: str, headless: bool, switches: Sequence[str]) -> bool:
-    """Whether a browser lets us control time and frames. Only Chromium's headless shell on Linux does.
+    """Whether a browser supports virtual time and frames on demand. Only Chromium's headless shell on Linux does.
 
     Args:
         browser: path of the browser.

@@ -61,7 +61,7 @@ async def _answers(browser: Browser) -> bool:
 
 
 class ContextSource:
-    """Source of contexts in the browsers that environments with an equal `spec` share. One context at a time."""
+    """Source of contexts in the browsers that environments with an equal `spec` share. Opens one context at a time."""
 
     def __init__(self, spec: BrowserSpec, options: SessionOptions) -> None:
         self.spec = spec
@@ -73,7 +73,7 @@ class ContextSource:
         self._session_storage: dict[str, Any] = {}
         """Session storage of the storage state, by origin."""
         self._rooms: WeakKeyDictionary[Any, Room] = WeakKeyDictionary()
-        """Places in browsers of the contexts that are not closed yet."""
+        """Places in browsers (`Room`) of the contexts that are still open."""
         self.closing: asyncio.Future[None] | None = None
         """Future that is done when the last context is closed; None until its closing has begun."""
         self.attached = False
@@ -100,7 +100,7 @@ class ContextSource:
     async def wait_closed(self) -> None:
         """Wait until the last context is closed, because it may use what the next one needs, such as a profile."""
         closing = self.closing
-        if closing is not None and closing.get_loop() is asyncio.get_running_loop():  # closings end with their loop
+        if closing is not None and closing.get_loop() is asyncio.get_running_loop():  # another loop's closing has ended
             await asyncio.wait({closing})
 
     async def give_up(self) -> None:
@@ -124,7 +124,7 @@ class ContextSource:
         return context
 
     async def prepare(self, context: BrowserContext, note: Callable[[str], None]) -> None:
-        """Set up the parts of a context that are no arguments, before the first page. `note` takes event texts."""
+        """Set up what Playwright's arguments don't cover, before the first page. `note` takes event texts."""
         if self.options.cookies:
             await context.add_cookies(cookies_of(self.options.cookies))  # type: ignore[arg-type]
         if self.options.stealth:
@@ -180,7 +180,7 @@ class ContextSource:
                 await runtime().discard(spec, browser)
 
     async def death(self) -> str:
-        """Return that the browser has ended, with its last error messages; empty if it runs or that is unknown."""
+        """Return a message if the browser has ended, with its last errors; empty while it runs, or if unknown."""
         return await runtime().death(self.spec)
 
     async def behind(self, error: str) -> str:
@@ -243,7 +243,7 @@ class ProfileSource(ContextSource):
         return context
 
     async def death(self) -> str:
-        """Return that the profile's browser has ended, with its last error messages; empty if it runs."""
+        """Return a message if the profile's browser has ended, with its last errors; empty while it runs."""
         return "" if self._browser is None else await death_of(self._browser, self._words)
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
@@ -284,7 +284,7 @@ class RemoteSource(ContextSource):
             raise
 
     async def death(self) -> str:
-        """Return an empty text, since the end of somebody else's browser is unknown here."""
+        """Return an empty text, since the end of somebody else's browser can't be explained."""
         return ""
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:

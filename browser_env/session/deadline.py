@@ -37,7 +37,7 @@ MOMENT = 0.5
 async def deadline(
     seconds: float, hang: float, session: Callable[[], Session | None]
 ) -> AsyncIterator[asyncio.Timeout]:
-    """Limit the duration of the body.
+    """Limit the duration of the `async with` body.
 
     Args:
         seconds: time limit on a machine that isn't crowded (`patience.share`).

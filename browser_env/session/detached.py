@@ -40,7 +40,7 @@ CLOSING = 3.0
 """Seconds that the browser may take to end after a request to close."""
 
 _OF_CONTEXT = {"viewport", "accept_downloads", "proxy"}
-"""Arguments of a context that a browser's default context can have."""
+"""Context arguments that a browser's default context supports."""
 
 _LIKE_PLAYWRIGHT = (
     "--disable-field-trial-config", "--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows",
@@ -141,16 +141,16 @@ class DetachedSource(RemoteSource):
 
     async def prepare(self, context: BrowserContext, note: Callable[[str], None]) -> None:
         """Set up the context of a browser just started; a browser that already ran stays as it is."""
-        await context.add_init_script(read_script("view_transitions"))  # its frame rate is unlimited
+        await context.add_init_script(read_script("view_transitions"))  # the browser's frame rate is unlimited
         if not self.attached:
             await super().prepare(context, note)
 
     async def attach(self, tab: Tab, viewport: Viewport) -> None:
-        """Give a new tab the viewport's size, since it would have the size of its window."""
+        """Set a new tab to the viewport's size instead of its window's."""
         await tab.page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
 
     async def death(self) -> str:
-        """Return that the browser has ended; empty if it runs."""
+        """Return a message if the browser has ended; empty while it runs."""
         return "" if is_alive(self._noted) else "the browser has ended"
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:

@@ -83,7 +83,7 @@ class DeterministicTab(Tab):
             await self.protocol.send("Page.removeScriptToEvaluateOnNewDocument", {"identifier": old})
 
     async def advance(self, milliseconds: float) -> None:
-        """Advance the page's time by so many milliseconds."""
+        """Advance the page's time by `milliseconds`."""
         clock = self.clock_of_episode
         clock.now += milliseconds
         await self._tell_new_documents()

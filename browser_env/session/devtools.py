@@ -35,7 +35,7 @@ BEHIND = 5.0
 """Seconds that the driver may lag behind: a millisecond as a rule, more on a crowded machine."""
 
 _TOLD = "Selfsurf.told"
-"""Method that is answered here; when the driver returns the answer, it has reported all earlier messages."""
+"""Name of a method answered locally: once the driver returns the answer, it has reported all earlier messages."""
 
 _TOLD_CALL = f'"method":"{_TOLD}"'.encode()
 
@@ -63,7 +63,7 @@ class HandOver:
     """Interception of the pipe between the driver and a browser to be started. Create it on the loop, and close it.
 
     Args:
-        holds_time: whether the time of the browser's pages is controlled here (`page_time`).
+        holds_time: whether the browser's pages run in virtual time (`page_time`).
     """
 
     def __init__(self, *, holds_time: bool = False) -> None:
@@ -147,7 +147,7 @@ class DevTools:
         self._telling: set[int] = set()
         self._held: dict[int, bytes] = {}
         self._events = self._known = 0
-        """Numbers of events that the driver was sent, and that it is known to have reported."""
+        """Numbers of events sent to the driver, and of events that it is known to have reported."""
         self._readings: list[asyncio.ReadTransport] = []
         self._times: PageTimes | None = None
         self.ended = False
@@ -159,7 +159,7 @@ class DevTools:
         Args:
             driver: pipe ends of the driver.
             browser: pipe ends of the browser.
-            holds_time: whether the time of the browser's pages is controlled here (`page_time`).
+            holds_time: whether the browser's pages run in virtual time (`page_time`).
         """
         self = cls()
         if holds_time:
@@ -264,7 +264,7 @@ class DevTools:
         self._browser.write(json.dumps(message, separators=(",", ":")).encode() + b"\0")
 
     async def attach(self, target: str) -> OwnSession:
-        """Return a session of our own with a target. A page whose time is controlled here has only one.
+        """Return a session of our own with a target. A page in virtual time has only one such session.
 
         Raises:
             Error: there is no such target, or the browser has ended.
@@ -282,7 +282,7 @@ class DevTools:
         return self._sessions[answer["sessionId"].encode()]
 
     async def holds_time(self) -> bool:
-        """Whether time and frames can be controlled in this browser, tested with the first picture of a new page."""
+        """Whether the browser supports virtual time and frames on demand, tested with the first picture of a page."""
         if self._times is None:
             return False
         browser = await self._browser_session()
@@ -330,7 +330,7 @@ class OwnSession:
         self._handlers: defaultdict[str, list[Callable[[Any], Any]]] = defaultdict(list)
         self.over = False
         self.time: PageTime | None = None
-        """Time of the page if it is controlled here; otherwise None."""
+        """Virtual time of the page; None if the page runs in real time."""
 
     def on(self, event: str, f: Callable[[Any], Any]) -> None:
         """Call `f` with the parameters of each event of this name."""

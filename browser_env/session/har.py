@@ -106,7 +106,7 @@ async def replay(context: BrowserContext, path: Path, note: Callable[[str], None
         answer = _next(answers, request, url)
         if answer is None:
             await missing(route)
-        elif answer.redirects:  # Playwright navigates, or follows to a redirect of GET
+        elif answer.redirects:  # left to Playwright: a navigation, or a redirect of GET
             await route.fallback()
         else:
             await route.fulfill(status=answer.status, headers=answer.headers, body=answer.body)

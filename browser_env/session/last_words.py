@@ -1,7 +1,7 @@
-"""A browser's error stream, kept to explain its end, of which Playwright only says "has been closed".
+"""A browser's error stream, kept to explain why the browser has ended.
 
-The browser is started by a line of shell that appends the stream to a file. Once the browser runs, the file is
-unlinked: nothing is left behind, however the process ends.
+Playwright only reports that the browser "has been closed". The browser is started by a line of shell that appends the
+stream to a file. Once the browser runs, the file is unlinked: nothing is left behind, however the process ends.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LastWords:
         start.write_text(f'#!/bin/sh\nexec {command} "$@" 2>>{quote(self._stream.name)}\n', encoding="utf8")
         start.chmod(0o700)
         self.program = str(start) if os.access(start, os.X_OK) else browser
-        """Program to start; the browser itself if the temporary folder allows no programs."""
+        """Program to start: a wrapper, or the browser itself if the temporary folder allows no executables."""
 
     def started(self) -> None:
         """Remove the stream's folder, once the browser has opened the file or failed to start."""

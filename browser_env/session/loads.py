@@ -35,7 +35,7 @@ class Load(NamedTuple):
     frame: str
     """Id of the frame that sent the request; empty for other loads."""
     kind: str
-    """Type of the load, as of requests."""
+    """Type of the load: a request type or `OPENING`."""
 
 
 class Loads:
@@ -51,11 +51,11 @@ class Loads:
         self.begun = 0
         """Number of loads so far that hold up the page's time."""
         self._patient_until = 0.0
-        """When (`time.monotonic`) old requests stop holding up the page's time once more."""
+        """Time (`time.monotonic`) until which old requests hold up the page's time again."""
         self._document = ""
         """Id of the page's main frame."""
         self._blank: float | None = None
-        """When (`time.monotonic`) the document arrived that has drawn nothing yet; None if it has drawn."""
+        """When (`time.monotonic`) the current document began, while it has drawn nothing; None afterwards."""
         self._parsed = False
         """Whether the document has arrived, apart from the resources that it loads."""
 
@@ -132,7 +132,7 @@ class Loads:
         return any(moment < one.began + one.hold or (old and one.hold == NETWORK) for one in self._all.values())
 
     def wait_again(self, seconds: float) -> None:
-        """Let requests that have already held up the page's time do so once more, for at most so many seconds."""
+        """Let requests that have already held up the page's time do so once more, for at most `seconds`."""
         self._patient_until = time.monotonic() + min(seconds, NETWORK)
 
     def since_last(self) -> float | None:

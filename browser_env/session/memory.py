@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser
 
 LOOK_EVERY = 0.25
-"""Seconds between two checks; a page can allocate some hundred MB in that time."""
+"""Seconds between two checks; a page can allocate a few hundred MB in that time."""
 
 
 def resident(pid: int) -> float:

@@ -30,7 +30,7 @@ def _is_zone(name: str) -> bool:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        return not available_timezones()  # without a list of zones here, the browser decides
+        return not available_timezones()  # without a list of time zones here, the browser decides
     return True
 
 
@@ -58,8 +58,8 @@ class SessionOptions:
     taken over and left as it is."""
     detached: StrPath | None = None
     """Folder for a browser that survives the death of this process: an environment with the same folder attaches to it
-    (`AsyncBrowserEnv.resume`). Closing the environment ends the browser. Allows only `profile`, `proxy` and `cookies`
-    besides."""
+    (`AsyncBrowserEnv.resume`). Closing the environment ends the browser. Compatible only with `profile`, `proxy` and
+    `cookies`."""
     storage_state: StrPath | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = field(default=None, repr=False)
     """Cookies, localStorage, IndexedDB and session storage at the start of every episode: a result of
     `storage_state()`, a list of cookies, or a JSON file with either. The session storage is set in the first tab."""

@@ -84,7 +84,7 @@ def read_script(name: str) -> str:
 
 
 def with_dom(function: str) -> str:
-    """Wrap a function that is called by itself, so that it can use the DOM access of `page/dom.js`."""
+    """Wrap a standalone function so that it can use the DOM access of `page/dom.js`."""
     return f"function (...all) {{\n{read_script('dom')}\nreturn ({function}).apply(this, all);\n}}"
 
 
@@ -110,7 +110,7 @@ def document_was_replaced(error: Exception) -> bool:
 
 
 async def install_listeners(protocol: ProtocolSession, probe: str = PROBE, *, transitions: bool = True) -> None:
-    """Install scripts that report listeners and presses, before the own scripts of a target's documents run.
+    """Install scripts that report listeners and presses before the scripts of a target's documents run.
 
     Args:
         protocol: the target's session.
@@ -143,7 +143,7 @@ class PageScript:
     """Session of the frame's target."""
     frame_id: str
     wait: Callable[[float], Awaitable[None]]
-    """Function that waits for the next document, up to so many seconds."""
+    """Function that waits for the next document, for at most the given number of seconds."""
     crashed: Callable[[], bool]
     """Function that returns whether the page has crashed."""
     extra: str
@@ -276,7 +276,7 @@ class PageScript:
 
 
 def with_told(raw: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Return a pass with the reports of the previous pass added, since the script reports each of them only once."""
+    """Return a pass with the reports of the previous pass added, since the script reports each only once."""
     if not before:
         return raw
     return {**raw, "readBack": raw["readBack"] or before["readBack"], "refused": before["refused"] + raw["refused"]}

@@ -34,7 +34,7 @@ SWITCHES = (
     # After an input, timers would wait for the next frame, which is drawn only once their time has passed.
     without("DeferRendererTasksAfterInput"),
 )  # fmt: skip
-"""Switches that let us control frames and end the graphics process (`PageTime`)."""
+"""Switches for frames on demand and for ending the graphics process (`PageTime`)."""
 
 FRAME = 1000 / 60
 """Milliseconds of page time from frame to frame."""
@@ -46,7 +46,7 @@ COARSE = 50.0
 """Milliseconds of page time from frame to frame while calls wait only for time to pass."""
 
 GRID, ROUNDING = 100.0, 0.5
-"""Milliseconds between possible starts of an episode, and the delay after them, since pages round down."""
+"""Milliseconds between possible starts of an episode, and milliseconds added to a start because pages round down."""
 
 AFTERMATH = 1000.0
 """Milliseconds that pass between two episodes in a page, for timers left by the first."""
@@ -58,7 +58,7 @@ INPUT = 0.5
 """Seconds after which input is assumed to wait for a frame, which only a lone mouse move does."""
 
 EXPIRY = 1.0
-"""Seconds to wait for the report that a span of time has ended, which a navigation may swallow."""
+"""Seconds to wait for the end of a span of virtual time, whose event a navigation may swallow."""
 
 DRAWN = 1.5
 """Seconds that a frame may take while other pages wait for theirs. With `--run-all-compositor-stages-before-draw`
@@ -72,7 +72,7 @@ PICTURE_PAUSES = (0, 0, 0, 0.05, 0.1, 0.2, 0.4, 0.8)
 process, may lack the picture."""
 
 HASTE = 120
-"""Number of frames in a row for the same calls, after which frames are drawn at a screen's pace."""
+"""Number of frames in a row for the same calls, after which frames are drawn at a screen's frame rate."""
 
 TICK = 1e-3
 """Milliseconds in a tick of compositor time. A frame at the same tick as the previous one is never answered, and the
@@ -130,7 +130,7 @@ class PageTime:
         self._pictures: list[tuple[asyncio.Future[str], float]] = []
         """Requested pictures, and the milliseconds that have to pass before each."""
         self._passing: list[tuple[asyncio.Future[None], float, float]] = []
-        """Waits for a page time: future, page time, and maximum milliseconds from frame to frame."""
+        """Pending waits for a page time: future, page time, and maximum milliseconds from frame to frame."""
         self._wake = asyncio.Event()
         self._loads = Loads(self._wake)
         self._in_a_row = 0
@@ -146,7 +146,7 @@ class PageTime:
         self._over = False
 
     async def begin(self, session: OwnSession) -> None:
-        """Stop the page's time; from now on it advances only while a call waits for it.
+        """Stop the page's time; from now on it advances only while a call waits for the page.
 
         Args:
             session: session with the page.
@@ -247,7 +247,7 @@ class PageTime:
 
     @contextlib.contextmanager
     def going_on(self) -> Iterator[None]:
-        """Let time advance in this context: calls in the controlling session certainly wait for a frame."""
+        """Let time advance in this context, for calls that certainly wait for a frame."""
         call = object()
         self.asked(call, grace=0, begun=True)
         try:
@@ -265,7 +265,7 @@ class PageTime:
             self._loads.end(OPENING)
 
     async def begin_anew(self) -> None:
-        """Advance to the next full tenth of a second that leaves no timers of the previous episode.
+        """Advance past the timers of the previous episode to a full tenth of a second.
 
         Raises:
             Error: the page is gone.
@@ -321,7 +321,7 @@ class PageTime:
         if self._expired is not None and not self._expired.done():
             self._expired.set_result(None)
 
-    # Advancing of time
+    # Advancing time
 
     @property
     def _is_awaited(self) -> bool:
@@ -491,7 +491,7 @@ class PageTime:
 
 
 def _pace(waited: float) -> float:
-    """Return the seconds until the next frame after waiting for so long."""
+    """Return the seconds until the next frame, given the seconds already waited."""
     return max(FRAME / 1000, waited / 4)
 
 

@@ -46,7 +46,7 @@ class PageTimes:
         self._beginning: set[asyncio.Task[None]] = set()
 
     def of(self, target: str) -> PageTime | None:
-        """Return the time of a target; None if the target is not a page."""
+        """Return the virtual time of a page; None for other targets."""
         return self._pages.get(target)
 
     async def try_picture(self, target: str) -> None:
@@ -136,7 +136,7 @@ class PageTimes:
                     pages.remove(page)
 
     def close(self) -> None:
-        """Close the times of all pages."""
+        """Stop virtual time in all pages."""
         for page in self._pages.values():
             page.close()
         self._pages.clear()

@@ -55,7 +55,7 @@ def _wanting() -> float:
 
 
 class _Container:
-    """Processor statistics of this process's cgroup, as a container has them."""
+    """Processor statistics of this process's cgroup, as seen in a container."""
 
     def __init__(self) -> None:
         self._looked = self._used = self._held = self._waited = 0.0
@@ -127,7 +127,7 @@ class Stopwatch:
 
 @contextlib.asynccontextmanager
 async def limited(seconds: float) -> AsyncIterator[asyncio.Timeout]:
-    """Limit the duration of the body, in seconds of a machine with a free core.
+    """Limit the duration of the `async with` body, in seconds of a machine with a free core.
 
     Yields:
         The timeout, which can be extended.

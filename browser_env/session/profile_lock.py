@@ -1,4 +1,4 @@
-"""Locks of profile folders: one browser per folder, and recovery of a folder whose owner was killed."""
+"""Locks on profile folders: one browser per folder, and recovery of a folder whose owner was killed."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ JUST_NOW = 5.0
 """Seconds after which a crash is no longer blamed on a page that was killed for its memory."""
 
 CONTEXTS = 32
-"""Contexts of a browser before another browser is started. With 64, on two cores, two browsers make 9 to 37% more steps
-a second than one and need as much memory; with 16 they are no faster."""
+"""Maximum number of contexts in a browser; more start another browser. With 64, on two cores, two browsers make 9 to
+37% more steps a second than one and need as much memory; with 16 they are no faster."""
 
 UNUSED = 30.0
 """Seconds after which an additional browser without contexts is ended."""
@@ -73,7 +73,7 @@ class BrowserSpec:
     page_memory: float = 2048
     """MB that a page's process may use; beyond that the process is killed, which counts as a crash."""
     holds_time: HoldsTime = "no"
-    """Whether the time and frames of pages are controlled here (`page_time`)."""
+    """Whether pages run in virtual time (`page_time`): no, if the browser can, or yes."""
     number: int = 0
     """Number of the browser among browsers with equal specifications."""
 
@@ -189,7 +189,7 @@ class Runtime:
         """Release a context's place. Call it on the loop."""
         slot = self._slots.get(room.spec)
         if slot is None:
-            return  # the place is another runtime's
+            return  # the place belongs to another runtime
         slot.rooms.discard(room)
         if room.spec.number and not slot.rooms:
             self._guards.add(guard := asyncio.ensure_future(self._end_unused(room.spec)))
@@ -203,11 +203,11 @@ class Runtime:
                 await slot.close()
 
     def devtools(self, browser: Browser | None) -> DevTools | None:
-        """Return the pipe of a browser that was started here; None if this process doesn't have the pipe."""
+        """Return a browser's DevTools pipe; None if this process doesn't have the pipe."""
         return self._devtools.get(browser)
 
     async def death(self, spec: BrowserSpec) -> str:
-        """Return that the shared browser for `spec` has ended, with its last error messages; empty if it runs."""
+        """Return a message if the shared browser for `spec` has ended, with its last errors; empty while it runs."""
         slot = self._slots.get(spec)
         return "" if slot is None or slot.browser is None else await death_of(slot.browser, slot.words)
 
@@ -283,7 +283,7 @@ class Runtime:
                     headless=spec.headless,
                     chromium_sandbox=sandbox,
                     args=merged([*switches, js_flags, *spec.switches]),
-                    # Playwright lifts Chromium's limit of 200 navigations in 10 s, which hostile pages make necessary.
+                    # Keeps Chromium's limit of 200 navigations in 10 s, which Playwright lifts: pages may be hostile.
                     ignore_default_args=["--disable-ipc-flooding-protection"],
                     handle_sigint=False,
                     handle_sigterm=False,
@@ -320,7 +320,7 @@ class Runtime:
         await kill_large_renderers(browser, spec.page_memory, killed)
 
     def outgrown(self, spec: BrowserSpec) -> str:
-        """Return that a page of a browser for `spec` was just killed for its memory; empty if none was."""
+        """Return a message if a page of a browser for `spec` was just killed for its memory; empty otherwise."""
         if time.monotonic() - self._killed.get(spec, -math.inf) > JUST_NOW:
             return ""
         return f"the page used more than {spec.page_memory:g} MB (page_memory) and was ended"
@@ -362,7 +362,7 @@ class Runtime:
 
 
 async def death_of(browser: Browser, words: LastWords | None) -> str:
-    """Return that a browser has ended, with its last error messages; empty if it runs."""
+    """Return a message if a browser has ended, with its last errors; empty while it runs."""
     for _ in range(DEATH_LOOKS):
         if not browser.is_connected():
             return f"the browser has ended: {words or ''}".removesuffix(": ")

@@ -45,7 +45,7 @@ MAX_TABS = 20
 """Maximum number of tabs of a session; pages' additional tabs are closed at once."""
 
 MAX_EVENTS = 50
-"""Maximum number of events kept per step; if there are more, the last event says so."""
+"""Maximum number of events kept per step; a final event reports that more were left out."""
 
 
 class Session:
@@ -393,7 +393,7 @@ class Session:
 
     @property
     def trouble(self) -> str:
-        """Problem of this step besides the action itself, as a sentence; empty for none."""
+        """Problem of this step other than the action's own error, as a sentence; empty for none."""
         return self.access.navigation or self.missed or self.misfilled
 
     def take_events(self) -> tuple[str, ...]:

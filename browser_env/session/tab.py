@@ -36,7 +36,7 @@ _LOST_PICTURE = 0.5
 """Seconds after a navigation in which a screenshot requested before it may still arrive."""
 
 NOT_OURS = object()
-"""Placeholder for the time of a page in a browser that was not started here, whose frame rate is limited."""
+"""Placeholder for the virtual time of a page in a browser started elsewhere, whose frame rate is limited."""
 
 TITLE = 1.0
 """Seconds that a background tab may take to return its title."""
@@ -83,7 +83,7 @@ class Tab:
         self.protocol = protocol
         self._driver = driver
         self.time: PageTime | None = getattr(protocol, "time", None)
-        """Time of the page if it is controlled here; otherwise None."""
+        """Virtual time of the page; None if the page runs in real time."""
         self.opener: Tab | None = None
         """Tab whose page opened this tab; None if no page did."""
         self.crashed = False
@@ -104,7 +104,7 @@ class Tab:
         self._listener: InputListener | None = None
         self.main = self._world(protocol, frame["id"])
         self.document: str = frame["loaderId"]
-        """Id of the main frame's document; every load has another id."""
+        """Id of the main frame's document; each load has a new id."""
         self.documents = 0
         """Number of documents that the main frame has had since the tab was opened."""
         self._loads: dict[str, int] = {}
@@ -222,7 +222,7 @@ class Tab:
         return any(began > since for began, *_ in self._requests.values())
 
     def has_shown_for(self, seconds: float) -> bool:
-        """Whether the document was parsed more than so many seconds ago."""
+        """Whether the document was parsed more than `seconds` ago."""
         return self.parsed_at is not None and time.monotonic() - self.parsed_at > seconds
 
     def unanswered(self) -> bool:
@@ -249,7 +249,7 @@ class Tab:
                 await asyncio.gather(*(one.send("Page.getFrameTree") for one in sessions), return_exceptions=True)
 
     async def title(self) -> str:
-        """Return the page's title, or "" while the page loads or hangs. The delay of a hang occurs only once."""
+        """Return the page's title, or "" while the page loads or hangs. A hung page delays only the first call."""
         if self._titling is None or self._titling.done():
             self._titling = asyncio.ensure_future(self.page.title())
             self._titling.add_done_callback(lambda done: None if done.cancelled() else done.exception())
@@ -268,11 +268,11 @@ class Tab:
 
     @property
     def seconds(self) -> float:
-        """Seconds by the page's clock if it is controlled here, otherwise by ours."""
+        """Seconds by the page's virtual clock, or by the real clock if the page has none."""
         return time.monotonic() if self.time is None else self.time.now / 1000
 
     async def pass_by(self, milliseconds: float, *, patience: float = 0.0) -> None:
-        """Let time pass, by the page's clock if it is controlled here. `patience` is as in `PageTime.pass_by`."""
+        """Let time pass, virtual time if the page has it. `patience` is as in `PageTime.pass_by`."""
         if self.time is None:
             passing: Coroutine[Any, Any, None] = asyncio.sleep(milliseconds / 1000)
         else:
@@ -295,18 +295,18 @@ class Tab:
                     await self.protocol.send("Page.stopLoading")
 
     def going_on(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which time passes and frames are drawn, if the page's time is controlled here."""
+        """Return a context in which virtual time passes and frames are drawn; without effect on a page in real time."""
         return contextlib.nullcontext() if self.time is None else self.time.going_on()
 
     def opening(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which a new page loads, if its time is controlled here."""
+        """Return a context in which a new page loads while virtual time stands still; without effect in real time."""
         return contextlib.nullcontext() if self.time is None else self.time.opening()
 
     async def screenshot(self, *, settling: bool = False) -> bytes:
         """Return a PNG of the viewport.
 
         Args:
-            settling: whether the page may go on; if its time is controlled here, the time of a frame passes.
+            settling: whether the page may go on; in virtual time, the time of a frame passes.
         """
         asked: set[asyncio.Future[dict[str, Any]]] = set()
         try:
@@ -347,7 +347,7 @@ class Tab:
                 raise TimeoutError
 
     async def _next_change(self, seconds: float) -> None:
-        """While a document is being replaced, wait for a load to end, up to so many seconds."""
+        """While a document is being replaced, wait for a load to end, for at most `seconds`."""
         self.changed.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.changed.wait(), seconds)
@@ -374,7 +374,7 @@ class Tab:
         return ForeignFrame(self._worlds[frame_id], parent, index, outer)
 
     def leave_silent(self, place: ForeignFrame) -> None:
-        """Skip a hung frame until it answers. After that it gets a new script, since the old one has pending calls."""
+        """Skip a hung frame until it answers, and then use a new script, since the old script has pending calls."""
         world = place.world
         self.drop(place)
         asking = world.protocol.send("Runtime.evaluate", {"expression": "0"})
@@ -429,8 +429,7 @@ class Tab:
         """Move the mouse off the page, so that nothing stays hovered from an earlier episode, and await other work.
 
         Args:
-            meanwhile: the other work. If the page's time is controlled here, it begins after the move, so that the
-                order is fixed.
+            meanwhile: the other work. In virtual time it begins after the move, so that the order is fixed.
 
         Returns:
             The result of the work.
@@ -451,7 +450,7 @@ def _in_background(event: dict[str, Any]) -> bool:
 
 
 async def protocol_of(page: Page, frame: Frame | None = None) -> tuple[ProtocolSession, CDPSession | None]:
-    """Return a session with a page or a frame of another process, and Playwright's if that session is our own."""
+    """Return a session with a page or a frame of another process. If it is our own, also return Playwright's."""
     driver = await page.context.new_cdp_session(frame or page)
     devtools = runtime().devtools(page.context.browser)
     if devtools is None:

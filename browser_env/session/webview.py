@@ -55,7 +55,7 @@ class WebviewSource(RemoteSource):
         await self._disconnect()
 
     async def death(self) -> str:
-        """Return that the application has ended or closed its DevTools port; empty if it is connected."""
+        """Return a message if the application has ended or closed its DevTools port; empty while it is connected."""
         gone = self._browser is not None and not self._browser.is_connected()
         return "the application of the webview has ended, or has closed its DevTools port" if gone else ""
 
