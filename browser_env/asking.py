@@ -34,7 +34,7 @@ User = Callable[[str], str] | Literal["later"] | None
 class Answer:
     """A person's answer, passed to `step` in place of an action.
 
-    The type of its own keeps text written by a model from being taken for a person's answer.
+    A separate type, so that text written by a model can't be taken for a person's answer.
     """
 
     text: str

@@ -1,7 +1,7 @@
 """The environment's errors, one class per layer.
 
-The layer that raises decides what becomes of a step: an `ActionError` is the agent's and becomes `last_error`; an
-`EnvError` is the infrastructure's and ends the episode as `env_error`, never as a failure of the policy.
+The layer that raises determines the result of a step: an `ActionError` is the agent's fault and becomes `last_error`;
+an `EnvError` is the infrastructure's and ends the episode as `env_error`, never as a failure of the policy.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
             `step` ignores its action and resets it. `SameStep`: the step that ends it resets it and returns the new
             episode's observation and info, the old ones in `final_obs` and `final_info`. `Disabled`: nothing until a
             `reset` with a `reset_mask`; steps until then give no reward.
-        seeds: the only seeds that episodes may have (`browser_env.seeds`), shared by all environments: whichever
-            starts an episode next, in the order of their numbers, takes the next one.
+        seeds: the only seeds that episodes may have (`browser_env.seeds`), shared by all environments: each new episode
+            takes the next seed, in the order of the environments' numbers.
         options: as for `make_core`; with ids in `tasks`, as for `gymnasium.make`.
 
     Raises:

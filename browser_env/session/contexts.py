@@ -1,7 +1,7 @@
 """Sources of a session's browser context, which open and close contexts.
 
-A context is one of the browser that the process's environments share, of a separate browser with a profile folder, or
-of a running browser that somebody else started; `detached.py` has a browser that outlives the process.
+A source uses the browser that the process's environments share, a separate browser with a profile folder, or a running
+browser that somebody else started; `detached.py` has a source whose browser outlives the process.
 """
 
 from __future__ import annotations
