@@ -34,7 +34,7 @@ MOMENT = 0.5
 
 @dataclass(frozen=True)
 class Sought:
-    """A text to find, so that the rest of the page may be left out (`page/branches.js`)."""
+    """A text to find, which allows the rest of the page to be left out (`page/branches.js`)."""
 
     text: str
     near: int

@@ -32,7 +32,7 @@ _FIRST_OWN_ID = 2**30
 """First number of our own calls; Playwright numbers its calls from 1."""
 
 BEHIND = 5.0
-"""Seconds that the driver may lag behind: a millisecond as a rule, more on a crowded machine."""
+"""Seconds that the driver may lag behind: usually a millisecond, more on a crowded machine."""
 
 _TOLD = "Selfsurf.told"
 """Name of a method answered locally: once the driver returns the answer, it has reported all earlier messages."""
