@@ -1,6 +1,6 @@
 """A Gymnasium environment over real Chromium. The only package of this project that touches a browser.
 
-Importing it registers `Browser-v0` and starts nothing.
+Importing the package registers `Browser-v0` and starts no browser.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 if "Browser-v0" not in gym.registry:
     gym.register(
         id="Browser-v0",
-        disable_env_checker=True,  # after a reset that failed, it fails the next step
+        disable_env_checker=True,  # the checker fails the step after a failed reset
         entry_point="selfsurf.browser_env.env:BrowserEnv",
         vector_entry_point="selfsurf.browser_env.vector:VectorBrowserEnv",
     )

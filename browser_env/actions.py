@@ -1,6 +1,6 @@
 """The typed actions, and the parser for every form in which an action may be given.
 
-Knows nothing about pages or browsers: `browser_env.act.perform` carries actions out.
+Pages and browsers are out of scope: `browser_env.act.perform` carries actions out.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ Selector: TypeAlias = Annotated[str, Field(max_length=2000), AfterValidator(_rea
 """A target given by a selector, e.g. `text=Go` or `get_by_label("Name")` (see `browser_env.act.selector`)."""
 
 Point: TypeAlias = tuple[float, float]
-"""x and y in CSS pixels of the top frame's viewport."""
+"""A point: x and y in CSS pixels of the top frame's viewport."""
 
 Modifier: TypeAlias = Literal["Alt", "Control", "ControlOrMeta", "Meta", "Shift"]
 Button: TypeAlias = Literal["left", "middle", "right"]
 
 
 class BaseAction(BaseModel):
-    """Base class of all actions. Unknown fields are rejected, so a misspelt one is reported and not ignored."""
+    """Base class of all actions. Unknown fields are rejected, so that a misspelt one is reported."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
     reason: str = ""
-    """Why this action, in one sentence. For people and teachers; the environment ignores it."""
+    """Reason for the action in one sentence, for people and teacher prompts. Only `infeasible` shows it to the user."""
 
     @property
     def name(self) -> str:
@@ -87,7 +87,7 @@ class _Target(BaseAction):
 
 
 class _MaybeAtElement(BaseAction):
-    """An action at an element, named by `id` or by `selector`, or wherever the focus is."""
+    """An action at an element (`id` or `selector`) or, if neither is given, at the focused element."""
 
     id: ElementId | None = None
     selector: Selector | None = None
@@ -101,7 +101,7 @@ class _MaybeAtElement(BaseAction):
 
 
 class _AtElement(_MaybeAtElement):
-    """An action at an element, named by `id` or by `selector`."""
+    """An action at an element (`id` or `selector`)."""
 
     _least: ClassVar = 1
 
@@ -123,14 +123,14 @@ class Fill(_AtElement):
 
 
 class Type(_MaybeAtElement):
-    """Type `text` key by key, into an element or wherever the focus is."""
+    """Type `text` key by key into an element, by default the focused one."""
 
     action: Literal["type"] = "type"
     text: str
 
 
 class Press(_MaybeAtElement):
-    """Press a key or chord such as `Enter` or `Control+a`, at an element or wherever the focus is."""
+    """Press a key or chord such as `Enter` or `Control+a` at an element, by default the focused one."""
 
     action: Literal["press"] = "press"
     key: str = Field(min_length=1)
@@ -157,7 +157,7 @@ class Hover(_Target):
 
 
 class Scroll(_MaybeAtElement):
-    """Scroll the page, a scrollable element, or what is at a point, by CSS pixels; positive `dy` goes down."""
+    """Scroll the page, an element, or the content under a point by CSS pixels; positive `dy` scrolls down."""
 
     action: Literal["scroll"] = "scroll"
     dx: float = 0
@@ -237,14 +237,14 @@ class FocusTab(BaseAction):
 
 
 class Wait(BaseAction):
-    """Let `ms` milliseconds pass."""
+    """Wait for `ms` milliseconds."""
 
     action: Literal["wait"] = "wait"
     ms: float = Field(default=1000, ge=0, le=60_000)
 
 
 class Message(BaseAction):
-    """Say something to the user; the episode continues."""
+    """Send a message to the user; the episode continues."""
 
     action: Literal["message"] = "message"
     text: str
@@ -258,7 +258,7 @@ class AskUser(BaseAction):
 
 
 class Finish(BaseAction):
-    """End the episode; `answer` is what the user wanted to know."""
+    """End the episode; `answer` is the answer to the user's request."""
 
     action: Literal["finish"] = "finish"
     answer: str = ""
@@ -270,7 +270,7 @@ class Infeasible(BaseAction):
     action: Literal["infeasible"] = "infeasible"
 
     def to_dict(self, *, with_reason: bool = True) -> dict[str, Any]:
-        """Return the action as a plain dict, its reason included."""
+        """Return the action as a plain dict with its reason."""
         return {"action": self.name, "reason": self.reason}
 
 
@@ -282,10 +282,10 @@ Action: TypeAlias = (
 ACTION_TYPES: dict[str, type[BaseAction]] = {
     cast(str, kind.model_fields["action"].default): kind for kind in get_args(Action)
 }
-"""Action classes by name."""
+"""Action classes by action name."""
 
 ON_PAGE = tuple(name for name in ACTION_TYPES if name not in ("message", "ask_user", "finish", "infeasible"))
-"""Actions on a page: all but those that are said to the user or end the episode."""
+"""Names of the actions on a page: all except messages to the user and actions that end the episode."""
 
 _FIELDS = {
     name: [known for key, field in kind.model_fields.items() for known in dict.fromkeys((field.alias or key, key))]
@@ -303,8 +303,8 @@ def parse_action(raw: Action | dict[str, Any] | str, offered: Collection[str] = 
     literals; nothing is ever executed.
 
     Args:
-        raw: the action.
-        offered: names that an error lists and suggests. Other actions are parsed, too.
+        raw: the action in any of these forms.
+        offered: names that an error message lists and suggests; actions with other names are parsed, too.
 
     Raises:
         ActionError: the action is malformed; the message says in one sentence what is wrong.
@@ -357,7 +357,7 @@ def _explain(error: ValidationError) -> str:
         field, *inside = item["loc"][1:] or ("",)
         message = item["msg"].removeprefix("Value error, ").replace("Input should", "it should")
         message = message.replace("Field required", "it is missing")
-        if field in ("from", "to"):  # one of several types, each with a refusal of its own
+        if field in ("from", "to"):  # a union of types, each with an error of its own
             if item["type"] == "value_error" and isinstance(item["input"], str):
                 parts[str(field)] = message
             parts.setdefault(str(field), "give an id, a point such as [10, 20], or a selector")

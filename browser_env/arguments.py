@@ -1,8 +1,8 @@
-"""Arguments of classes, checked before anything is made, the same from a command line, a file or Python.
+"""Validation of constructor arguments from a command line, a file or Python, before anything is created.
 
-What is allowed is written once, as types in the signatures. `Annotated[..., AfterValidator(function)]` covers what no
-type says. Objects in memory, which no command line can give (a model, a tokenizer), pass where a type has a member that
-is imported for type checkers only.
+The rules are written once, as types in the signatures. `Annotated[..., AfterValidator(function)]` covers rules that no
+type expresses. A type with a member that is imported for type checkers only accepts in-memory objects (a model, a
+tokenizer), which no command line can give.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ class OptionError(ValueError):
 
 
 class WrongName(OptionError, TypeError):
-    """An option is unknown, or one is missing that is needed."""
+    """An option is unknown, or a required option is missing."""
 
 
 def checked(
     whose: str, kinds: tuple[Any, ...], given: Mapping[str, Any], written: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the options in their right types: a price list as `Prices`, a path as it was given.
+    """Return the options converted to their declared types: a price list to `Prices`, a path unchanged.
 
     Args:
         whose: the beginning of messages, such as `The agent openai`.
-        kinds: the classes or functions that take the options; of a name in several, the first one counts. The first
-            one's parameters without a default are required.
-        given: their values, as JSON has them or in memory.
-        written: of those that were read from a text, that text: it counts where the value can only be one, so that
-            `name=5` is "5".
+        kinds: the classes or functions that take the options. If several take the same name, the first one's type
+            counts. Parameters of the first that have no default are required.
+        given: option values, as JSON has them or in memory.
+        written: source text of the options that were read from a text. If a value fails but its text fits, the text is
+            used, so that `name=5` is "5" for a text option.
 
     Raises:
-        WrongName: one is unknown or missing.
-        OptionError: one is wrong.
+        WrongName: an option is unknown or missing.
+        OptionError: an option has a wrong value.
     """
     found: dict[str, tuple[Any, Parameter]] = {}
     takes_any = False
@@ -73,15 +73,15 @@ def checked(
 
 
 def check_names(whose: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse options that are not known.
+    """Reject unknown options.
 
     Args:
         whose: the beginning of the message, such as `The agent openai`.
-        given: names of the options.
-        known: names that there are.
+        given: names of the given options.
+        known: names of the known options.
 
     Raises:
-        WrongName: one is unknown.
+        WrongName: an option is unknown.
     """
     known = list(known)
     unknown = [name for name in given if name not in known]
@@ -113,7 +113,7 @@ def _value(name: str, value: Any, kind: Any, parameter: Parameter, text: str | N
     wanted, whole = _type(parameter.annotation, getattr(function, "__globals__", {}))
     try:
         written = json.dumps(value, default=_plain)
-    except (TypeError, ValueError):  # an object in memory
+    except (TypeError, ValueError):  # an in-memory object
         if not whole:
             return value
         written = None
@@ -122,7 +122,7 @@ def _value(name: str, value: Any, kind: Any, parameter: Parameter, text: str | N
         if written is None:
             return checking.validate_python(value, strict=True)
         checked = checking.validate_json(written, strict=True)
-    except (PydanticUserError, NameError):  # no type that can be checked: a user's own class, or a word
+    except (PydanticUserError, NameError):  # not a checkable type: a user's own class or a text
         return value
     except ValidationError as error:
         if text is not None and text != value:
@@ -135,7 +135,7 @@ def _value(name: str, value: Any, kind: Any, parameter: Parameter, text: str | N
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has for a path or a number of numpy's."""
+    """Return the JSON form of a path or a NumPy number."""
     return value.item() if isinstance(value, np.generic) else os.fspath(value)
 
 
@@ -148,9 +148,9 @@ def _reason(where: tuple[int | str, ...], told: str, kind: str) -> str:
 
 
 def _type(annotation: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
-    """The type that an annotation means, and whether that is all of it.
+    """Return the type that an annotation denotes, and whether every member of it could be resolved.
 
-    It is without members of a union that are imported for type checkers only: objects in memory (a model, a torch
+    Union members that are imported for type checkers only are left out. They are in-memory objects (a model, a torch
     dtype), which can't be written on a command line.
     """
     if annotation is Parameter.empty:
@@ -160,7 +160,7 @@ def _type(annotation: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
     found = []
     try:
         parts = _parts(ast.parse(annotation, mode="eval").body)
-    except SyntaxError:  # words
+    except SyntaxError:  # an annotation in plain words
         return Any, True
     for part in parts:
         try:

@@ -1,7 +1,7 @@
-"""Asking a person: what a step waits for, and who answers. It knows nothing of pages.
+"""Questions to a person: the question that a step waits for, and who answers. Independent of pages.
 
-A step that needs a person returns at once, with `info["waiting"]`, and the answer completes it, minutes or days later:
-no deadline runs and no thread waits meanwhile. A program that answers runs in a thread of its own.
+A step that needs a person returns at once, with `info["waiting"]`, and the answer completes it, minutes or days later.
+Meanwhile no deadline runs and no thread waits. A program that answers runs in a thread of its own.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from selfsurf.browser_env.errors import EnvError, reason, traceback_of
 from selfsurf.browser_env.safety.policy import Risk
 
 YES = ("yes", "y", "ok", "okay", "allow", "true")
-"""The answers that allow an action; every other one refuses it."""
+"""Answers that allow an action; every other answer refuses it."""
 
 WANTED = " The agent wants to "
-"""In the text of a confirmation: between why it is asked for, and the action."""
+"""Words in a confirmation's text between the reason for asking and the action."""
 
 HINT = " (yes allows it, anything else does not)"
-"""Behind a confirmation that a person reads."""
+"""Hint at the end of a confirmation that a person reads."""
 
 Kind = Literal["question", "confirmation"]
 User = Callable[[str], str] | Literal["later"] | None
-"""Who answers: a function of the question, a person (`LATER`), or nobody."""
+"""Who answers the agent's questions: a function of the question, a person later (`LATER`), or nobody (None)."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A person's answer, as a step takes it.
+    """A person's answer, passed to `step` in place of an action.
 
-    It has a type of its own so that nothing that a model writes can be taken for it.
+    A separate type, so that text written by a model can't be taken for a person's answer.
     """
 
     text: str
@@ -42,26 +42,26 @@ class Answer:
 
 @dataclass
 class Question:
-    """What a step waits for."""
+    """A question that a step waits for."""
 
     kind: Kind
     text: str
     action: Any
-    """The action that asks, or that is to be confirmed."""
+    """The action that asks the question or needs confirmation."""
     risk: Risk | None = None
-    """Why it is to be confirmed."""
+    """Risk that the confirmation is about; None for a question."""
     program: Program | None = None
-    """What answers; None: a person, later."""
+    """Program that answers; None if a person answers later."""
 
     @property
     def waiting(self) -> dict[str, str]:
-        """As it stands in `info["waiting"]`: `kind`, `text`, and for a confirmation `risk`, its kind."""
+        """Content of `info["waiting"]`: `kind`, `text` and, for a confirmation, the kind of `risk`."""
         risk = {} if self.risk is None else {"risk": self.risk.kind}
         return {"kind": self.kind, "text": self.text, **risk}
 
 
 class Asks(Exception):
-    """An action can't be carried out before a person has answered."""
+    """An action needs a person's answer before it can be carried out."""
 
     def __init__(self, question: Question) -> None:
         super().__init__(question.text)
@@ -69,14 +69,13 @@ class Asks(Exception):
 
 
 class Program:
-    """A function that answers in the place of a person, in a thread of its own. Made on an event loop.
+    """A function that answers in a person's place, in a thread of its own. Created on an event loop.
 
     Args:
         call: returns the answer.
-        name: of the thread.
-        timeout: seconds after which the answer is `late`.
-        late: what counts as the answer then, and where the function raises; None: it may take any time, and its
-            exception is the answer.
+        name: name of the thread.
+        timeout: seconds after which `late` becomes the answer.
+        late: the answer after a timeout or an exception of `call`. None: no time limit, and an exception is the answer.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class Program:
                 raise TypeError(f"the user's function returned {said!r}, which is no text")
         except Exception as error:
             said = _failure(error) if self._late is None else self._late
-        with contextlib.suppress(RuntimeError):  # the loop has stopped: nobody waits for the answer
+        with contextlib.suppress(RuntimeError):  # the loop has stopped, so nobody waits for the answer
             self._loop.call_soon_threadsafe(self._settle, said)
 
     def _settle(self, said: str | Exception) -> None:
@@ -105,11 +104,11 @@ class Program:
 
     @property
     def done(self) -> bool:
-        """Has it answered?"""
+        """Whether the function has answered."""
         return self._answer.done()
 
     async def said(self) -> str | Exception:
-        """Wait for the answer: a text, or what the function raised."""
+        """Wait for the answer and return it: a text, or an error if the function raised."""
         return await asyncio.shield(self._answer)
 
 
@@ -121,10 +120,10 @@ def _failure(error: Exception) -> EnvError:
 
 
 def checked_answer(said: object) -> str:
-    """Return a person's answer.
+    """Return a person's answer if it is a text.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: the answer is not a text.
     """
     if not isinstance(said, str):
         raise TypeError(f"An answer is a text, not {type(said).__name__}.")
@@ -132,5 +131,5 @@ def checked_answer(said: object) -> str:
 
 
 def allows(text: str) -> bool:
-    """Does an answer to a confirmation allow the action?"""
+    """Whether an answer to a confirmation allows the action."""
     return text.strip().rstrip(".!").casefold() in YES

@@ -1,7 +1,7 @@
-"""Ends a task's own code that blocks the environments' loop, such as a `score` that polls with `time.sleep`.
+"""Interruption of task code that blocks the environments' event loop, such as a `score` that polls with `time.sleep`.
 
-Nothing on the loop can notice that, so a thread looks. A single call that blocks in C, such as a socket without a
-timeout, can't be ended: it is said in the log.
+Code on the loop can't notice a blocked loop, so a thread watches. A single call that blocks in C, such as a socket
+without a timeout, can't be interrupted, only logged.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from types import CodeType
 _log = logging.getLogger(__name__)
 
 PERIOD = 0.1
-"""Seconds between two looks, while there is anything to look at."""
+"""Seconds between two checks of the watched code."""
 
 
 class Blocked(BaseException):
-    """Raised within the code that blocks; no `except Exception` of its own catches it."""
+    """Raised inside the code that blocks. A BaseException, so that `except Exception` in that code doesn't catch it."""
 
 
 @dataclass(eq=False)
@@ -45,22 +45,22 @@ _watcher: threading.Thread | None = None
 
 @contextlib.contextmanager
 def not_blocking(caller: CodeType, owner: object, seconds: float, what: str) -> Iterator[None]:
-    """Raise `Blocked` in what runs within this context if it still holds up this thread after so many seconds.
+    """Raise `Blocked` inside this context if its code still holds up the thread after `seconds`.
 
     Args:
-        caller: code of the method that calls what may block: it is looked for among those under way.
-        owner: whose method.
-        seconds: how long it may take.
-        what: it is, for the log.
+        caller: code object of the method that calls the watched code; the watcher searches the thread's stack for it.
+        owner: the instance whose method `caller` is.
+        seconds: time limit of the watched code.
+        what: description of the code for the log.
 
     Raises:
-        Blocked: it blocked.
+        Blocked: the code blocked for too long.
     """
     global _watcher
     one = _Watched(caller, owner, threading.get_ident(), time.monotonic() + seconds, what)
     with _lock:
         _watched.append(one)
-        if _watcher is None or not _watcher.is_alive():  # at first, and after a fork
+        if _watcher is None or not _watcher.is_alive():  # the first time, and after a fork
             _watcher = threading.Thread(target=_watch, name="blocked", daemon=True)
             _watcher.start()
     _any.set()
@@ -86,7 +86,7 @@ def _watch() -> None:
 
 
 def _holds_up(one: _Watched) -> bool:
-    """Is its caller under way in its thread at this moment, rather than waiting for something on the loop?"""
+    """Whether the watched call is on its thread's stack now, rather than waiting for something on the loop."""
     frame = sys._current_frames().get(one.thread)
     while frame is not None and not (frame.f_code is one.caller and frame.f_locals.get("self") is one.owner):
         frame = frame.f_back
@@ -94,7 +94,7 @@ def _holds_up(one: _Watched) -> bool:
 
 
 def _begin_anew() -> None:
-    """In a child after a fork, in which nothing of this runs and a lock may be held by nobody."""
+    """Reset the state in a forked child: the watcher thread doesn't exist there, and a lock may be held forever."""
     global _lock, _any
     _lock, _any = threading.Lock(), threading.Event()
     _watched.clear()

@@ -22,26 +22,26 @@ from typing import Any
 from selfsurf.renames import Renamed, told_of_import
 
 MOST_SOURCE = 100_000_000
-"""Bytes of source and pages that are sent to other machines."""
+"""Maximum bytes of source and page files that are sent to other machines."""
 
 _OFFERED = 10
-"""Most classes that are named where another one is missing."""
+"""Maximum number of alternatives that the error about a missing class lists."""
 
 _loading = threading.RLock()
 _base = ""
-"""Folder that relative files are in (`Sources.use`); empty: the current one."""
+"""Base folder of relative file names (`Sources.use`); empty for the current folder."""
 _placed: dict[str, str] = {}
-"""Where files of another machine lie here, by their paths there."""
+"""Local paths of files from another machine, by their paths on that machine."""
 
 
 def load_class(name: str, folder: str = "", wanted: Callable[[Any], bool] = callable, what: str = "class") -> Any:
-    """Return the class (or the function) of `module:Class` or of `file.py:Class`.
+    """Return the class or function that `module:Class` or `file.py:Class` names.
 
     Args:
-        name: which class.
+        name: name of the class.
         folder: base of a relative path; the current folder by default.
-        wanted: what of its file is named where there is no such class.
-        what: `function`, for one.
+        wanted: which objects of the file an error message offers as alternatives.
+        what: kind of object in the error message, such as `function`.
 
     Raises:
         ValueError: there is no such class.
@@ -58,16 +58,16 @@ def load_class(name: str, folder: str = "", wanted: Callable[[Any], bool] = call
 
 
 def load_module(where: str) -> ModuleType:
-    """Import a file, or a module by its name.
+    """Import a file by its path, or a module by its name.
 
     Raises:
-        ValueError: there is none, or it can't be imported.
+        ValueError: there is no such file or module, or it can't be imported.
     """
     return _file(file_path(where)) if where.endswith(".py") else _module(where)
 
 
 def is_loaded(where: str) -> bool:
-    """Has a file, or a module, been imported, so that a class of it can be had without running anything?"""
+    """Whether a file or module has been imported, so that its classes are available without running code."""
     if not where.endswith(".py"):
         return where in sys.modules or where.partition(".")[0] == __name__.partition(".")[0]
     path = os.path.realpath(file_path(where))
@@ -77,10 +77,9 @@ def is_loaded(where: str) -> bool:
 
 
 def named_in(options: Any) -> list[Any]:
-    """Return the classes and functions of a user's own files that options name, wherever in them.
+    """Return the classes and functions of a user's own files that are named anywhere in `options`.
 
-    A text counts as a name if it is `file.py:Class` of a file that is there, or `module:Class` of a module that has
-    been imported.
+    A text counts as a name if it is `file.py:Class` of an existing file, or `module:Class` of an imported module.
     """
     if isinstance(options, Mapping):
         return [kind for value in options.values() for kind in named_in(value)]
@@ -94,7 +93,7 @@ def named_in(options: Any) -> list[Any]:
 
 
 def classes_beside(kind: Any, wanted: Callable[[Any], bool]) -> str:
-    """Say which of those in the file of a class would be right: `; it has Order, Shown.`, or `.` if none is."""
+    """Return the end of a message that lists the alternatives in a class's file: `; it has Order, Shown.`, or `.`."""
     return _offer(sys.modules[kind.__module__], "", wanted)
 
 
@@ -108,15 +107,15 @@ def _offer(module: ModuleType, attribute: str, wanted: Callable[[Any], bool]) ->
 
 
 def file_path(where: str, folder: str = "") -> str:
-    """Return the absolute path of a file that is named relative to `folder`, or to the current one."""
+    """Return the absolute path of a file that is named relative to `folder`, or to the current folder."""
     return os.path.abspath(os.path.join(_base, folder, os.path.expanduser(where)))
 
 
 def class_name(kind: type) -> str:
-    """Return the name that `load_class` knows a class by, in any folder.
+    """Return the name under which `load_class` finds a class from any folder.
 
     Raises:
-        ValueError: it has none: it was defined in a function, or at a prompt.
+        ValueError: the class was defined in a function or at a prompt.
     """
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     if "." in kind.__qualname__ or not file:
@@ -129,23 +128,23 @@ def class_name(kind: type) -> str:
 
 @dataclass(frozen=True)
 class Sources:
-    """What a user's own classes were loaded from: travels to processes that may lack the files."""
+    """Source files of a user's own classes, sent to processes that may lack them."""
 
     base: str = ""
     """Folder that relative names refer to."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """By absolute path."""
+    """Contents of the files by absolute path."""
     paths: tuple[str, ...] = ()
-    """Folders to import modules from."""
+    """Folders from which modules are imported."""
 
     @classmethod
     def of(cls, modules: Iterable[str], folders: Iterable[str | Path] = ()) -> Sources:
-        """Gather what these modules need: all that are loaded from their folders, and the files of `folders`.
+        """Gather the files that modules need: all loaded modules of their folders, and the files of `folders`.
 
-        Installed packages are left out: they must be installed there, too.
+        Installed packages are left out: the other machine must have them installed.
 
         Raises:
-            ValueError: it is more than `MOST_SOURCE`, or a module has no file.
+            ValueError: the files exceed `MOST_SOURCE`, or a module has no file.
         """
         roots = list(dict.fromkeys(root for name in modules if (root := _root(sys.modules[name]))))
         if not roots:
@@ -165,10 +164,10 @@ class Sources:
         return cls(os.getcwd(), {str(path): path.read_bytes() for path in paths}, tuple(roots))
 
     def use(self) -> None:
-        """Let names mean in this process what they mean where this was gathered.
+        """Make names in this process refer to the same files as in the process that gathered the sources.
 
-        Files that are here already, the same at the same path, are used as they are; others are put into a folder that
-        ends with the process.
+        Files that already exist with the same content at the same path are used in place. If any is missing, all are
+        written to a temporary folder that is removed when the process ends.
         """
         global _base
         _base = self.base
@@ -189,13 +188,13 @@ _PREFIX = "_file_"
 
 
 def _file(path: str) -> ModuleType:
-    """Return the module of a file: the program that runs, if the file is that, so that it doesn't run twice."""
+    """Return a file's module; the running `__main__` if it is that file, so that the file doesn't run twice."""
     here, main = _placed.get(path, path), sys.modules.get("__main__")
     if os.path.realpath(here) == os.path.realpath(getattr(main, "__file__", None) or os.devnull):
         return sys.modules["__main__"]
-    # The same in every process, so that what one has pickled is read by another that has loaded the file, too.
+    # The name is the same in every process, so that objects pickled by one process can be loaded by another.
     name = f"{_PREFIX}{Path(path).stem}_{hashlib.sha256(path.encode()).hexdigest()[:8]}"
-    with _loading:  # or another thread finds it half loaded
+    with _loading:  # keeps other threads from using a half-loaded module
         return sys.modules.get(name) or _load(name, Path(here))
 
 
@@ -204,7 +203,7 @@ def _load(name: str, path: Path) -> ModuleType:
     if spec is None or spec.loader is None or not path.exists():
         raise ValueError(f"There is no file {path}.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
+    sys.modules[name] = module  # dataclasses look up their module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -225,8 +224,8 @@ def _module(name: str) -> ModuleType:
 
 
 def _own_file(module: ModuleType) -> str:
-    """The source file of a module of the user's own; empty for those of Python, of packages, and of ours."""
-    about = getattr(module, "__dict__", {})  # what is no plain module may import more when it is asked
+    """Return the source file of a user's own module; empty for modules of Python, packages and this project."""
+    about = getattr(module, "__dict__", {})  # other objects in sys.modules may import more on attribute access
     file = about.get("__file__")
     ours = str(about.get("__name__")).partition(".")[0] == __name__.partition(".")[0]
     return "" if ours or not file or not file.endswith(".py") or _installed(file) else os.path.abspath(file)
@@ -238,7 +237,7 @@ def _installed(path: str) -> bool:
 
 
 def _root(module: ModuleType) -> str:
-    """The folder from which a module, or the package around it, is found; empty for one that is not the user's."""
+    """Return the folder from which a user's module or its top-level package is imported; empty for other modules."""
     file = _own_file(module)
     if not file:
         if module.__name__ == "__main__" and not getattr(module, "__file__", None):

@@ -1,4 +1,4 @@
-"""The environment itself, asynchronous: reset, step and close, all on the runtime's event loop.
+"""The asynchronous core of all environments: reset, step and close on the runtime's event loop.
 
 `BrowserEnv`, `AsyncBrowserEnv` and `VectorBrowserEnv` are interfaces to this one class.
 """
@@ -55,11 +55,11 @@ from selfsurf.browser_env.text import action_text, one_line, well_formed
 from selfsurf.browser_env.timing import Timing
 
 RESET_ATTEMPTS = 2
-"""Attempts to set a task up before a reset fails; the second one uses a new browser context."""
+"""Attempts to set a task up before a reset fails; the second attempt uses a new browser context."""
 
 
 class EnvCore(Reports):
-    """One environment: a session, a task and the episode's state. Its coroutines run on the runtime's loop."""
+    """An environment: browser session, task and episode state. Its coroutines run on the runtime's event loop."""
 
     def __init__(self, task: Task, settings: Settings, viewport: Viewport) -> None:
         if task.uploads:
@@ -71,15 +71,15 @@ class EnvCore(Reports):
         self.max_steps: int | None = None
         """The episode's step limit; reaching it gives the outcome `timeout`."""
         self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
-        """Awaited with every tab that is opened, before it is used."""
+        """Callback that is awaited with each opened tab before the tab is used; None for no callback."""
         self.episode = EpisodeState()
         self.observation: Observation | None = None
         self.vault = Vault(settings.safety.secrets)
         self.patient = True
-        """Does a step wait for a program that answers in a person's place? Else it returns at once, as for a person."""
+        """Whether a step waits for a program that answers for the user; if False, the step returns at once."""
         self._confirmer = Confirmer(settings.safety, settings.user)
         self.question: Question | None = None
-        """What a step waits for."""
+        """Question that the current step waits for; None if no step waits."""
         self._limit: asyncio.Timeout | None = None
         self._ended: StepResult | None = None
         self.foreign: dict[int, Any] = {}
@@ -91,7 +91,7 @@ class EnvCore(Reports):
         """Start the episode that belongs to a seed.
 
         Raises:
-            EnvError: the task could not be set up, in two attempts; a new page that hangs is tried only once.
+            EnvError: the task could not be set up in two attempts; a new page that hangs is tried only once.
         """
         start, before = time.perf_counter(), self.session
         self._ended, self.question, self.episode = None, None, EpisodeState(seed=seed)
@@ -120,14 +120,14 @@ class EnvCore(Reports):
         raise AssertionError("unreachable")
 
     async def reset_or_fail(self, seed: int) -> StepResult:
-        """Start an episode within a step, for autoreset: a failure becomes an `env_error`, not an exception."""
+        """Start an episode within a step, for autoreset. A failure becomes an `env_error`, not an exception."""
         start, last = time.perf_counter(), self.observation
         try:
             observation, info = await self.reset(seed)
         except EnvError as error:
             if last is None:
                 raise
-            self.observation = last  # to be reported with
+            self.observation = last  # returned with the error
             self._ended = self._env_error("", error, start)
             return copy.deepcopy(self._ended)
         return observation, 0.0, False, False, info
@@ -150,20 +150,20 @@ class EnvCore(Reports):
         acted = time.perf_counter()
         view = await self._observer.look(session)
         if self.task.restarts_in_page:
-            session.take_events()  # whether the page was reloaded or restarted is not part of the episode
+            session.take_events()  # events of a reload or restart are not part of the episode
         observation = self._observation(session, view, last_action="", last_error="")
         now = time.perf_counter()
         timing = Timing(act=acted - start, settle=view.waited, observe=now - acted - view.waited, total=now - start)
         return observation, self._info(Outcome.RUNNING, "", self._no_score, timing, path="")
 
     async def resume(self, so_far: SoFar) -> tuple[Observation, Info]:
-        """Go on with an open-ended episode that another process has begun, in the browser that it has left.
+        """Continue an open-ended episode of another process in the browser that the process left running.
 
-        Without that browser `so_far.address` is opened in another one, on the same profile, and the observation's last
-        error says what was lost. Nothing is carried out, and element ids are new.
+        If that browser is gone, `so_far.address` is opened in a new one with the same profile, and the observation's
+        last error says what was lost. No action is carried out, and elements get new ids.
 
         Raises:
-            EnvError: there is no browser, or the page could not be observed.
+            EnvError: no browser could be opened, or the page could not be observed.
         """
         start = time.perf_counter()
         self._ended = self.question = None
@@ -186,7 +186,7 @@ class EnvCore(Reports):
         return observation, self._info(Outcome.RUNNING, lost, self._no_score, timing, path="")
 
     async def _taken_over(self, so_far: SoFar) -> tuple[Session, str]:
-        """Return the session of the browser that was left, or of a new one and what was lost with the old one."""
+        """Return the session of the browser left running, or a new session and a message about what was lost."""
         attached, rng = self._contexts.attached, np_random(so_far.seed)[0]
         try:
             self.session = session = await self._open_session(rng, adopts=True)
@@ -241,7 +241,7 @@ class EnvCore(Reports):
         return goal
 
     async def step(self, raw: Any) -> StepResult:
-        """Carry out one action. Never raises because of what a page, a browser or an agent does."""
+        """Carry out one action. Failures of the page, browser or agent are part of the result, never raised."""
         if self._ended is not None and self.observation is not None:
             return self._after_the_end(raw, *copy.deepcopy(self._ended))
         if self.observation is None or self.session is None:
@@ -277,12 +277,12 @@ class EnvCore(Reports):
         return await self._in_time(question.action, go_on)
 
     async def replied(self) -> str | Exception | None:
-        """Wait for the function that answers in a person's place; None: a person is to."""
+        """Return the answer of the program that answers for the user; None if a person has to answer."""
         program = self.question.program if self.question is not None else None
         return None if program is None else await program.said()
 
     async def _while_waiting(self, question: Question, raw: Any) -> StepResult:
-        """Answer a step whose predecessor still waits: with what the answer brings, or as that one was answered."""
+        """Complete the waiting step if its answer has arrived; otherwise return its waiting result again."""
         if isinstance(raw, Answer):
             return await self.answer(raw.text)
         if question.program is not None and question.program.done:
@@ -291,13 +291,13 @@ class EnvCore(Reports):
         return self._asking(question, error, time.perf_counter())
 
     async def _in_time(self, raw: Any, work: Callable[[float], Awaitable[StepResult]]) -> StepResult:
-        """Do the work of a step within its deadline; whatever goes wrong is an `env_error`."""
+        """Run a step within its deadline. Any failure becomes an `env_error`."""
         start = time.perf_counter()
         try:
             async with self._deadline(self.settings.step_timeout) as self._limit:
                 result = await work(start)
         except asyncio.CancelledError:
-            self._leave()  # it is unknown how far the step got
+            self._leave()  # how far the step got is unknown
             raise
         except Exception as error:
             result = self._env_error(raw, await self.explained(error), start)
@@ -333,7 +333,7 @@ class EnvCore(Reports):
         except Exception:
             if not tab.page.is_closed():
                 raise
-            await session.attached()  # the action closed its own tab; another one takes its place
+            await session.attached()  # the action closed its own tab, and another tab is active now
         acted = time.perf_counter()
         await session.attached()
         if session.active is not tab:
@@ -343,7 +343,7 @@ class EnvCore(Reports):
     async def _outcome_of(
         self, session: Session, since: int, hint: Hint, done: tuple[str, str, str], start: float, acted: float
     ) -> StepResult:
-        """Settle, observe and score. `done`: the action, its error, and how it was carried out."""
+        """Let the page settle, observe and score it. `done`: the action, its error, and how it was carried out."""
         last_action, last_error, path = done
         scoring, seen = Scoring(self.task, session, self.episode, self._limit), session.active
         view = await self._observer.look(session, since, scoring.read, hint)
@@ -372,12 +372,12 @@ class EnvCore(Reports):
         return observation, paid(score, self.episode), terminated, outcome is Outcome.TIMEOUT, info
 
     async def witnessed(self, action: Action, since: int, number: int) -> StepResult:
-        """Like `step`, for an action that a person has carried out in the window.
+        """Observe and score a step whose action a person carried out in the browser's window.
 
         Args:
-            action: what was done.
-            since: the active tab's clock before it.
-            number: the episode's number of steps, this one included.
+            action: the person's action.
+            since: the active tab's clock before the action.
+            number: the episode's number of steps, including this one.
         """
         assert self.session is not None
         start = time.perf_counter()
@@ -393,7 +393,7 @@ class EnvCore(Reports):
             return result
 
     async def witness(self, raw: dict[str, Any] | None = None, tab: Tab | None = None) -> Observation:
-        """Return an observation outside of a step: of the settled page, or of what a pass over `tab` returned."""
+        """Return an observation outside of a step: of the settled page, or of `raw`, a scan of `tab`."""
         assert self.session is not None
         if raw is None or tab is None:
             async with self._deadline(self.settings.step_timeout):
@@ -428,12 +428,12 @@ class EnvCore(Reports):
         return "chat"
 
     async def _go_on(self, session: Session, question: Question, said: str) -> str:
-        """Do what an answer is about."""
+        """Process a person's answer: add it to the chat, or carry out the action that it confirms."""
         if question.kind == "question":
             self.episode.messages.append(ChatMessage(role="user", text=said))
             return "chat"
         self._confirmer.answered(question, said)
-        view = await self._observer.look(session)  # the page had time to become another one
+        view = await self._observer.look(session)  # the page may have changed meanwhile
         self.foreign = view.foreign
         assert self.observation is not None
         self.observation = {**self.observation, "elements": view.elements}
@@ -454,7 +454,7 @@ class EnvCore(Reports):
         self.episode.messages.append(ChatMessage(role="assistant", text=well_formed(text)))
 
     async def _with_secrets(self, tab: Tab, action: Any) -> Any:
-        """Replace `<secret:name>` by the secret's value in the text to be typed."""
+        """Replace `<secret:name>` with the secret's value in the text to be typed."""
         if not isinstance(action, Fill | Type):
             if self.vault and PLACEHOLDER.search(action.to_json()):
                 raise ActionError("Secrets can only be typed, with fill or type.")
@@ -468,7 +468,7 @@ class EnvCore(Reports):
         return deadline(seconds, self.settings.hang_timeout, lambda: self.session)
 
     async def explained(self, error: Exception) -> Exception:
-        """Return what is behind an error: the end of the page, or of the browser, if it is that."""
+        """Return an `EnvError` if a crashed page or dead browser caused the error, otherwise the error itself."""
         crashed = self.session is not None and self.session.active.crashed
         behind = await self._contexts.behind("Target crashed" if crashed else str(error))
         return EnvError(behind) if behind else error
@@ -477,13 +477,13 @@ class EnvCore(Reports):
         try:
             async with asyncio.timeout(5):
                 await self.task.teardown(session.active.page)
-        except Exception as error:  # the page may be gone; the next episode doesn't depend on it
+        except Exception as error:  # the page may be gone; the next episode is unaffected
             self._log(f"The teardown of {self.task.id} failed: {reason(error)}\n{traceback_of(error)}")
         finally:
             await session.close()
 
     def _leave(self) -> None:
-        """Close the session without waiting for it: the caller was interrupted. The next `reset` opens a new one."""
+        """Close the session in the background, because the caller was cancelled. The next `reset` opens a new one."""
         self.observation = self.question = None
         self._leaving = asyncio.ensure_future(self._abandon())
 

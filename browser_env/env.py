@@ -1,4 +1,4 @@
-"""The single environments: `BrowserEnv` (Gymnasium) and `AsyncBrowserEnv` (asyncio)."""
+"""Single environments: `BrowserEnv` (Gymnasium) and `AsyncBrowserEnv` (asyncio)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from selfsurf.browser_env.task import ClockKind, Ends, SoFar, Task, Viewport, as
 T = TypeVar("T")
 
 _CORES: WeakSet[EnvCore] = WeakSet()
-"""Those of this process."""
+"""Environment cores of this process."""
 
 _CORES_LOCK = Lock()
 
@@ -82,37 +82,37 @@ def make_core(
     clock: ClockKind | None = None,
     page_memory: float = 2048,
 ) -> EnvCore:
-    """Make an environment's core.
+    """Create the core of an environment.
 
     Args:
         start_url: where an open-ended episode starts.
-        goal: what the user wants, for an open-ended episode.
+        goal: the user's goal in an open-ended episode.
         task: a Task, its class or its name (`envs_registry.task_of`), instead of the two above.
         viewport: width and height in CSS pixels; the task's own by default.
         screenshot: include a screenshot in observations.
         reach: how many viewport heights above and below the viewport are observed; None for the whole page.
         budget: the maximum size of `obs["dom"]`; None for no limit.
         count: how the budget is measured: characters, or a tokenizer's count.
-        limits: how much is taken of texts, titles and addresses.
+        limits: maximum lengths of texts, titles and addresses.
         obs_mode: what `obs["dom"]` holds after a step: the `"full"` outline, or the `"delta"` since the last step.
         stamp_ids: write element ids into the page as `data-agent-id`.
         headless: run without a window.
         executable: path of the browser; None to search for one.
         switches: additional command-line switches for the browser.
-        dialogs: how alerts, confirmations, prompts and questions whether to leave a page are answered: `"accept"`,
-            `"dismiss"`, a mapping such as `{"confirm": "dismiss", "prompt": "Ada"}`, or a function of kind and message.
+        dialogs: how alerts, confirmations, prompts and beforeunload dialogs are answered: `"accept"`, `"dismiss"`, a
+            mapping such as `{"confirm": "dismiss", "prompt": "Ada"}`, or a function of kind and message.
         context: additional arguments for Playwright's `Browser.new_context`, e.g. `{"bypass_csp": True}`.
         session: profile, storage, locale, proxy, device, a running browser, recording, ...
-        user: who answers the action `ask_user`: a function of the question, or `"later"`: a person, by the next step
-            or `answer`. None: nobody.
-        bounds: how long to wait for the page at most.
+        user: who answers the action `ask_user`: a function of the question, `"later"` (a person, with the next step or
+            `answer`), or None (nobody).
+        bounds: time limits of waiting for the page.
         safety: where the agent may go, what it may type, read and write, and what needs confirmation.
         step_timeout: seconds after which a step counts as hung and the episode ends as `env_error`.
-        reset_timeout: the same for an attempt to reset.
+        reset_timeout: seconds after which an attempt to reset counts as hung.
         hang_timeout: seconds that a page may take to answer a trivial call before it counts as hung.
         deterministic: derive clock, timers, animations and random numbers of every page from the episode's seed.
-        clock: `"real"`, or `"virtual"`: pages' time stands still, and moves only while a page is waited for, as fast as
-            it can (Linux, Chromium's headless shell). The task's own by default.
+        clock: `"real"`, or `"virtual"`: page time advances only while a page is waited for, as fast as possible (Linux,
+            Chromium's headless shell). The task's own by default.
         page_memory: MB that a page's process may use; beyond that it is killed, which counts as a crash.
 
     Raises:
@@ -127,7 +127,7 @@ def make_core(
     if obs_mode not in ("full", "delta"):
         raise ValueError(f'obs_mode is "full" or "delta", not {obs_mode!r}.')
     if obs_mode == "delta" and budget is not None:
-        budget = max(0, budget - count(f"{WHOLE}\n"))  # a whole outline is preceded by this line
+        budget = max(0, budget - count(f"{WHOLE}\n"))  # a full outline is preceded by this line
     if task is not None and (start_url is not None or goal is not None):
         raise ValueError("Give either task=, or start_url= and goal=, not both.")
     check_dialogs(dialogs)
@@ -159,14 +159,14 @@ def make_core(
     )
     width, height = viewport or task.viewport
     with _CORES_LOCK:
-        if any(core.task is task for core in _CORES):  # it keeps one episode's state, and has an environment already
+        if any(core.task is task for core in _CORES):  # a task holds one episode's state, so it can't be shared
             task = copy.deepcopy(task)
         _CORES.add(core := EnvCore(task, settings, (int(width), int(height))))
     return core
 
 
 def _holds_time(clock: ClockKind | None, task: Task, session: SessionOptions, deterministic: bool) -> HoldsTime:
-    """Return whether the browser is to leave its pages' time to us, and must."""
+    """Return the browser's `holds_time`: whether its pages run in virtual time."""
     if clock not in (None, "real", "virtual"):
         raise ValueError(f'clock is "real" or "virtual", not {clock!r}.')
     other = "a browser that the environment doesn't start: leave cdp_url, webview and detached out"
@@ -245,7 +245,7 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Info]:
         """Start an episode. `options` may give `start_url` and `goal` for an open-ended task.
 
-        `info["seed"]` is the episode's seed, also where none was given: a reset with it starts the same episode.
+        `info["seed"]` is the episode's seed, also if none was given; a reset with it starts the same episode.
 
         Raises:
             EnvError: the task could not be brought to its start.
@@ -257,10 +257,10 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         return runtime().run(self.core.reset(self._seeds.next(seed, self.np_random)))
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Carry out an action, in any accepted form. A malformed one costs a step and is reported as `last_error`.
+        """Carry out an action in any accepted form. A malformed action costs a step and is reported as `last_error`.
 
-        After a step with `info["waiting"]` nothing is carried out until it is answered: by `Answer(text)` as the next
-        step's action, or by `answer`. The step counts towards a limit once it is complete.
+        After a step with `info["waiting"]`, nothing is carried out until an answer arrives, by `Answer(text)` as the
+        next action or by `answer`. The step counts towards a limit once it is complete.
         """
         result = runtime().run(self.core.step(action))
         if "waiting" in result[4]:
@@ -268,14 +268,13 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         return result
 
     def answer(self, text: str) -> StepResult:
-        """Bring a person's answer to the step that waits for it (`info["waiting"]`), and return that step's result.
+        """Answer the step that waits for a person (`info["waiting"]`) and return that step's result.
 
-        An action that is to be confirmed is carried out after `yes`; any other answer refuses it, and the agent is told
-        in these words.
+        An action to confirm is carried out after `yes`. Any other answer refuses it and is passed to the agent.
 
         Raises:
             EnvError: no step waits.
-            TypeError: the answer is no text. The step goes on waiting.
+            TypeError: the answer is not a text. The step keeps waiting.
         """
         return runtime().run(self.core.answer(checked_answer(text)))
 
@@ -285,11 +284,11 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         return self.core.downloads
 
     def privileged(self) -> dict[str, Any] | None:
-        """Return what the task's oracle would do now, and why; None if there is no oracle."""
+        """Return the oracle's next action and its reason; None if the oracle has none."""
         return self.core.privileged()
 
     def storage_state(self) -> dict[str, Any]:
-        """Return cookies and storage of pages, as `SessionOptions(storage_state=...)` takes them.
+        """Return cookies and page storage in the form that `SessionOptions(storage_state=...)` takes.
 
         Raises:
             EnvError: there is no session, or it was lost.
@@ -299,10 +298,10 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
     def paged_scan(self, max_screens: int = 50, *, screenshots: bool = False) -> Scan:
         """Scroll through a long page screen by screen, return everything seen, and scroll back.
 
-        This is not a step, and the episode's observation stays the same. Actions can use the ids that it returns.
+        This is not a step, and the episode's observation stays the same. Actions can use the returned ids.
 
         Args:
-            max_screens: the most screens to visit.
+            max_screens: maximum number of screens to visit.
             screenshots: keep a screenshot of every screen.
 
         Raises:
@@ -312,15 +311,15 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         return runtime().run(self.core.paged_scan(max_screens, screenshots))
 
     def find(self, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[Found, ...]:
-        """Return the lines of the page that have a text, beyond the budget and what is near the viewport.
+        """Return the lines of the whole page that contain a text, including lines that observations leave out.
 
-        This is not a step, and the episode's observation stays the same. Actions can use the ids that it returns:
-        `scroll` brings one into view.
+        This is not a step, and the episode's observation stays the same. Actions can use the returned ids: `scroll`
+        brings an element into view.
 
         Args:
-            text: what is looked for, in any case.
-            around: neighbours of a line on each side that come with it.
-            most: lines at most.
+            text: the text to find; case is ignored.
+            around: number of neighbouring lines returned on each side of a line.
+            most: maximum number of lines.
 
         Raises:
             EnvError: called before a reset, or the page hangs or has crashed.
@@ -337,7 +336,7 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         return runtime().run(self.core.marked())
 
     def render(self) -> Any:
-        """Return the page as an RGB array or as text, by the render mode; in mode `human` there is a window already."""
+        """Return the page as an RGB array or as text, by the render mode; None in mode `human`, which has a window."""
         if self.render_mode == "ansi":
             return None if self.core.observation is None else as_text(self.core.observation)
         return runtime().run(self.core.screenshot()) if self.render_mode == "rgb_array" else None
@@ -349,12 +348,12 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
 
 
 class AsyncBrowserEnv(Remade):
-    """`BrowserEnv` with coroutines. It may be used from any event loop, and with `async with`.
+    """The asyncio form of `BrowserEnv`, usable from any event loop and with `async with`.
 
     Args:
         args: as for `make_core`; or an id, such as `MiniWoB/click-test-v0`.
         max_episode_steps: the step limit, since there is no Gymnasium wrapper to enforce one.
-        seeds: as for `BrowserEnv`.
+        seeds: the only seeds that episodes may have; None for any.
         options: as for `make_core`; with an id, as for `gymnasium.make`.
     """
 
@@ -391,64 +390,64 @@ class AsyncBrowserEnv(Remade):
     async def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, Info]:
-        """As `BrowserEnv.reset`."""
+        """Start an episode (see `BrowserEnv.reset`)."""
         if seed is not None:
             self._rng, _ = gym.utils.seeding.np_random(seed)
         configure(self.core, options)
         return await _on_runtime(self.core.reset(self._seeds.next(seed, self._rng)))
 
     async def step(self, action: Any) -> StepResult:
-        """As `BrowserEnv.step`."""
+        """Carry out an action and return the step's result (see `BrowserEnv.step`)."""
         return await _on_runtime(self.core.step(action))
 
     async def answer(self, text: str) -> StepResult:
-        """As `BrowserEnv.answer`."""
+        """Answer the step that waits for a person (see `BrowserEnv.answer`)."""
         return await _on_runtime(self.core.answer(checked_answer(text)))
 
     async def resume(self, so_far: SoFar) -> tuple[Observation, Info]:
-        """Go on with an episode that another process has begun, instead of a reset (`EnvCore.resume`).
+        """Continue an episode that another process started, instead of a reset (`EnvCore.resume`).
 
-        Its environment had the same `SessionOptions(detached=FOLDER)`.
+        Both environments need the same `SessionOptions(detached=FOLDER)`.
 
         Raises:
-            EnvError: there is no browser, or the page could not be observed.
+            EnvError: no browser could be opened, or the page could not be observed.
         """
         return await _on_runtime(self.core.resume(so_far))
 
     async def address(self) -> str:
-        """Return the address of the last page that was reached without sending a form: opening it does nothing."""
+        """Return the address of the last page reached without submitting a form, which can be reopened safely."""
         return await _on_runtime(self.core.address())
 
     async def visit(self, url: str) -> StepResult:
-        """Open an address that the user names, as a step: its host counts as one of the task's from now on.
+        """Open an address that the user gives, as a step. From then on its host counts as one of the task's hosts.
 
         Raises:
             EnvError: called before a reset.
         """
         if self.core.session is None:
             raise EnvError("Call reset() before visit().")
-        with contextlib.suppress(ActionError):  # of which the step tells
+        with contextlib.suppress(ActionError):  # the step reports the error
             self.core.session.access.admit(full_url(url))
         return await self.step({"action": "navigate", "url": url})
 
     def privileged(self) -> dict[str, Any] | None:
-        """As `BrowserEnv.privileged`."""
+        """Return the oracle's next action and its reason (see `BrowserEnv.privileged`)."""
         return self.core.privileged()
 
     async def storage_state(self) -> dict[str, Any]:
-        """As `BrowserEnv.storage_state`."""
+        """Return cookies and page storage (see `BrowserEnv.storage_state`)."""
         return await _on_runtime(self.core.storage_state())
 
     async def paged_scan(self, max_screens: int = 50, *, screenshots: bool = False) -> Scan:
-        """As `BrowserEnv.paged_scan`."""
+        """Scroll through a long page and return everything seen (see `BrowserEnv.paged_scan`)."""
         return await _on_runtime(self.core.paged_scan(max_screens, screenshots))
 
     async def find(self, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[Found, ...]:
-        """As `BrowserEnv.find`."""
+        """Return the lines of the whole page that contain a text (see `BrowserEnv.find`)."""
         return await _on_runtime(self.core.find(text, around, most))
 
     async def judge(self, action: Action) -> tuple[Risk | None, bool]:
-        """Return an action's risk on the page as it is, if any, and whether a step with it has somebody asked first.
+        """Return an action's risk on the current page, if any, and whether a step would ask a person first.
 
         Raises:
             EnvError: called before a reset.
@@ -456,11 +455,11 @@ class AsyncBrowserEnv(Remade):
         return await _on_runtime(self.core.judge(action))
 
     async def screenshot(self) -> Any:
-        """Return the page as an RGB array, as `BrowserEnv.render` does."""
+        """Return the active tab as an RGB array; None before a reset."""
         return await _on_runtime(self.core.screenshot())
 
     async def marked(self) -> Any:
-        """As `BrowserEnv.marked`."""
+        """Return the screenshot with the elements' boxes and ids drawn on it (see `BrowserEnv.marked`)."""
         return await _on_runtime(self.core.marked())
 
     async def xpath(self, id: int) -> str:
@@ -475,7 +474,7 @@ class AsyncBrowserEnv(Remade):
         return await _on_runtime(xpath_of(self.core.session.active, self.core.foreign, id))
 
     async def close(self) -> None:
-        """As `BrowserEnv.close`."""
+        """Close the environment's browser context (see `BrowserEnv.close`)."""
         if runtime_is_needed(self.core):
             await _on_runtime(self.core.close())
 
@@ -492,7 +491,7 @@ def configure(core: EnvCore, options: Mapping[str, Any] | None) -> None:
 
 
 def runtime_is_needed(core: EnvCore) -> bool:
-    """Is there anything to close? An environment that never ran must not start a loop thread to find out."""
+    """Whether there is anything to close. Closing an environment that never ran must not start a loop thread."""
     return core.session is not None or core.observation is not None
 
 

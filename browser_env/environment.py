@@ -1,7 +1,7 @@
-"""An environment's options as plain data, as a command line, a file or a saved run holds them.
+"""Environment options as plain data, for command lines, configuration files and saved runs.
 
-No secret is among them: each names the variable or the file that holds its value (`env:VARIABLE`, `file:PATH`), which
-`EnvironmentSettings.options` reads. `browser_env.env.make_core` takes what that returns.
+Secrets are not part of the data: an option names the variable or file that holds the value (`env:VARIABLE`,
+`file:PATH`), and `EnvironmentSettings.options` reads it. `browser_env.env.make_core` takes the result.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _ELSEWHERE = {
     "headless": "--headful", "count": "the agent", "session": "its own options", "safety": "its own options",
     "detached": "--wait",
 }  # fmt: skip
-"""Options of `make_core` and its parts that `env` doesn't take, and what gives them."""
+"""Options of `make_core` and its parts that `env` rejects, each with the option or source that sets it."""
 
 _SENSITIVE = ("http_credentials", "headers", "cookies", "context")
-"""Options that may hold a secret: `env` takes the variable or the file that holds them."""
+"""Options that may hold a secret, so that `env` takes the variable or file that holds their value."""
 
 
 class Program:
-    """A user who is a function of a question, by name: loaded where the first question is asked, in any process.
+    """A function that answers in the user's place, given by name so that any process can load it.
 
     Args:
         name: `module:function`, or `file.py:function`.
@@ -58,60 +58,60 @@ class Program:
 
 
 class EnvironmentSettings(BaseModel):
-    """Whose browser, what it may do, and who is asked."""
+    """Settings of the browser, its permissions, and who answers the agent."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     profile: Path | None = None
-    """Folder of a browser profile, made if missing: logins are kept. One episode at a time uses it."""
+    """Folder of a browser profile, created if missing. Logins are kept. One episode at a time uses it."""
     storage_state: Path | None = None
     """JSON file with cookies and storage that every episode starts with."""
     proxy: str = ""
-    """Proxy, such as http://127.0.0.1:3128; one with a password as env:VARIABLE or file:PATH, which hold its
-    address."""
+    """Proxy, such as http://127.0.0.1:3128. A proxy address with a password is given as env:VARIABLE or file:PATH."""
     stealth: bool = False
     """Hide the usual signs of automation."""
     device: str = ""
-    """Emulate one of Playwright's devices, such as 'iPhone 15'."""
+    """Playwright device to emulate, such as 'iPhone 15'."""
     secret: tuple[str, ...] = ()
-    """NAME=env:VARIABLE or NAME=file:PATH: what the agent types as <secret:NAME> and never sees; NAME@HOST,HOST=...
-    into pages of these hosts only. Repeatable."""
+    """Secret that the agent types as <secret:NAME> and never sees: NAME=env:VARIABLE or NAME=file:PATH.
+    NAME@HOST,HOST=... restricts it to pages of these hosts. Repeatable."""
     allowed: tuple[str, ...] = ()
-    """A host that may be reached besides the task's own, *.HOST with its subdomains; all public ones if none is given.
+    """Host that may be reached besides the task's own; *.HOST includes its subdomains. Default: all public hosts.
     Repeatable."""
     blocked: tuple[str, ...] = ()
-    """A host that may not be reached, with its subdomains. Repeatable."""
+    """Host that may not be reached, nor its subdomains. Repeatable."""
     upload_from: tuple[Path, ...] = ()
-    """A folder that files may be uploaded from. Repeatable."""
+    """Folder from which files may be uploaded. Repeatable."""
     download_to: Path | None = None
-    """Folder for downloads, which are dropped otherwise."""
+    """Folder for downloads, which are discarded without it."""
     confirm: Literal["ask", "auto", "never"] = "auto"
-    """Before a risky action, such as a purchase: ask at the terminal (`run`, if you are there), go ahead and log it, or
-    refuse it."""
+    """Handling of risky actions, such as a purchase: ask at the terminal (`run`, with a person there), auto (carry out
+    and log) or never (refuse)."""
     user: str = "none"
     """Who answers the agent's questions: none, ask (you, at the terminal), or a function of the question as
     file.py:answer or module:answer."""
     env: tuple[str, ...] = ()
-    """Another option of the environment, name=value, as in Python (docs/environment.md); the value is JSON, or text if
-    it is none. Repeatable."""
+    """Another option of the environment as name=value (docs/environment.md). The value is JSON, or else plain text.
+    Repeatable."""
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """The options that ask at the terminal."""
+        """Names of the options that are set to ask at the terminal."""
         return tuple(name for name in ("confirm", "user") if getattr(self, name) == "ask")
 
     def given(self) -> dict[str, Any]:
-        """Return what is not as by default, to be kept with what was made with it."""
+        """Return the settings that differ from their defaults, to be saved with a run."""
         return self.model_dump(mode="json", include=set(EnvironmentSettings.model_fields), exclude_defaults=True)
 
     def options(self, *, later: bool = False) -> dict[str, Any]:
         """Return the arguments of `make_core`, with the values of secrets.
 
         Args:
-            later: whoever makes the environment brings a person's answers; else they are asked for at the terminal.
+            later: whether the creator of the environment supplies a person's answers; otherwise the terminal asks for
+                them.
 
         Raises:
-            ValueError: a variable or a file is missing, or an option is unknown or wrong. No message has a value.
+            ValueError: a variable or a file is missing, or an option is unknown or wrong. No message contains a value.
         """
         more = _more(self.env)
         session: dict[str, Any] = {
@@ -141,7 +141,7 @@ class EnvironmentSettings(BaseModel):
             found["session"] = SessionOptions(**session)
         if safety:
             found["safety"] = Safety(**safety)
-            Vault(found["safety"].secrets)  # whose names and values have to be possible
+            Vault(found["safety"].secrets)  # raises if a secret's name or value is invalid
         return found
 
     @field_validator("secret")
@@ -186,7 +186,7 @@ def _is_reference(text: str) -> bool:
 
 
 def _name_and_reference(item: str) -> tuple[str, tuple[str, ...], str]:
-    """Split a secret into its name, its hosts and where its value is."""
+    """Split a secret option into the name, the hosts and the reference to the value."""
     name, equals, reference = item.partition("=")
     name, at, hosts = name.partition("@")
     if not equals or not name or bool(at) != bool(hosts):
@@ -237,7 +237,7 @@ def _state(path: Path) -> dict[str, Any]:
         state = json.loads(path.read_text(encoding="utf8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"storage_state: {path} can't be read ({type(error).__name__}).") from None
-    state = {"cookies": state} if isinstance(state, list) else state  # as browser extensions export cookies
+    state = {"cookies": state} if isinstance(state, list) else state  # browser extensions export a list
     try:
         _StorageState.model_validate(state, strict=True)
         cookies_of(state["cookies"])
@@ -253,7 +253,7 @@ def _state(path: Path) -> dict[str, Any]:
 
 
 class _Cookie(BaseModel):
-    """What of a cookie Playwright asks for, beside `domain` and `path` or `url`."""
+    """The fields that Playwright requires of a cookie, besides `domain` and `path` or `url`."""
 
     name: str
     value: str
@@ -281,7 +281,7 @@ def _user(name: str, *, later: bool) -> Any:
 
 @cache
 def _takers() -> dict[str, tuple[Any, Any]]:
-    """The options that `env` takes: what takes each (None: `make_core` itself), and its type."""
+    """Return the options that `env` takes, each with its class (None for `make_core` itself) and its type."""
     from selfsurf.browser_env.env import make_core
 
     kinds: tuple[tuple[Any, Any], ...] = ((SessionOptions, SessionOptions), (Safety, Safety), (None, make_core))
@@ -295,7 +295,7 @@ def _takers() -> dict[str, tuple[Any, Any]]:
 
 
 def _more(items: Iterable[str]) -> dict[Any, dict[str, Any]]:
-    """Return the options of `env` in their right types, by what takes them."""
+    """Return the options of `env` converted to their types, grouped by the class that takes them."""
     found: dict[Any, dict[str, Any]] = {SessionOptions: {}, Safety: {}, None: {}}
     for item in items:
         name, _, text = item.partition("=")

@@ -1,7 +1,7 @@
 """The environment's errors, one class per layer.
 
-The layer that raises decides what becomes of a step: an `ActionError` is the agent's and becomes `last_error`; an
-`EnvError` is the infrastructure's and ends the episode as `env_error`, never as a failure of the policy.
+The layer that raises determines the result of a step: an `ActionError` is the agent's fault and becomes `last_error`;
+an `EnvError` is the infrastructure's and ends the episode as `env_error`, never as a failure of the policy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 PAGE_CRASHED = "the page crashed"
-"""What is said of a page that crashed, whoever notices it first."""
+"""Message for a crashed page, the same wherever the crash is noticed first."""
 
 
 class ActionError(ValueError):
@@ -26,7 +26,7 @@ class ActionError(ValueError):
 
     Args:
         message: the sentence.
-        kind: what kind of failure it is.
+        kind: kind of failure.
     """
 
     def __init__(self, message: str = "", kind: ErrorType = "invalid_arguments") -> None:
@@ -38,19 +38,19 @@ class EnvError(RuntimeError):
     """The infrastructure failed (dead browser, hung page, lost session). The policy is not to blame."""
 
     traceback: str = ""
-    """Of the error behind it, where that was not foreseen: one of the task's own code, for example."""
+    """Traceback of an unexpected cause, such as an error in the task's own code; empty for none."""
 
 
 class ScriptError(EnvError):
-    """The in-page script threw: the page is stranger than it had foreseen."""
+    """The in-page script threw, because the page does something the script doesn't foresee."""
 
 
 class TaskError(EnvError):
-    """The task's own code failed, on a page that was there."""
+    """The task's own code failed although the page was intact."""
 
 
 class TaskHangs(TaskError):
-    """The task's own code did not return: there is no use in asking it again."""
+    """The task's own code did not return in time. A retry would hang as well."""
 
 
 class BrowserNotFound(EnvError):
@@ -59,13 +59,13 @@ class BrowserNotFound(EnvError):
 
 @contextmanager
 def task_code(what: str) -> Iterator[None]:
-    """Turn what a task's own code raises here into a `TaskError`. The browser's errors stay as they are.
+    """Convert an exception of a task's own code into a `TaskError`. Browser errors pass unchanged.
 
     Args:
         what: the code, such as `score`.
 
     Raises:
-        TaskError: with the traceback.
+        TaskError: the code raised an exception; the traceback is attached.
     """
     try:
         yield
@@ -78,17 +78,17 @@ def task_code(what: str) -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """Say in one line what went wrong; an error that nobody foresaw by its class, too."""
+    """Return an error's message in one line, after the class name if the error is unexpected."""
     if isinstance(error, (EnvError, ActionError)) or _of_the_browser(error):
         return first_line(error)
     return f"{type(error).__name__}: {first_line(error)}"
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an error that nobody foresaw; that of an `EnvError` is of what is behind it, if any."""
+    """Return the traceback of an unexpected error; for an `EnvError`, the traceback of its cause, if any."""
     return error.traceback if isinstance(error, EnvError) else "".join(traceback.format_exception(error))
 
 
 def _of_the_browser(error: BaseException) -> bool:
-    """Is it one of Playwright's, whose message says it all?"""
+    """Whether an error is Playwright's, whose message is clear without the class name."""
     return type(error).__module__.startswith("playwright.")

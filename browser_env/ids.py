@@ -1,4 +1,4 @@
-"""The environment that belongs to a Gymnasium id, for those that are not made by `gymnasium.make`."""
+"""Environment cores by Gymnasium id, for environments that `gymnasium.make` doesn't create."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _ID = re.compile(r"([A-Za-z_][\w.]*:)?([A-Za-z_][\w.-]*/)?[\w.-]+-v\d+")
 
 
 def is_id(text: object) -> bool:
-    """Has a text the form of an id, such as `MiniWoB/click-test-v0` or `module:Shop/Order-v0`? No URL has."""
+    """Whether a text has the form of an environment id, such as `MiniWoB/click-test-v0` or `module:Shop/Order-v0`."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
 def core_of(env_id: str, **options: Any) -> EnvCore:
-    """Make the core of the environment that is registered under an id, its step limit included.
+    """Create the core of the environment that is registered under an id, with its step limit.
 
     Args:
-        env_id: as `gymnasium.make` takes it.
+        env_id: the id, as `gymnasium.make` takes it.
         options: as for `gymnasium.make`.
 
     Raises:
         gymnasium.error.Error: there is no such id.
-        ValueError: it is not that of a browser environment.
+        ValueError: the id belongs to an environment without a browser.
     """
     env = gym.make(env_id, disable_env_checker=True, **options)
     core = getattr(env.unwrapped, "core", None)

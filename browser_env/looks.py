@@ -1,4 +1,4 @@
-"""What is read of an environment outside of its steps: its picture, its storage, a scan of a long page."""
+"""Queries of an environment outside of its steps: screenshots, storage, text search, scans of long pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from selfsurf.browser_env.text import first_line
 
 
 class Looks:
-    """The part of an `EnvCore` that reads and changes nothing of the episode."""
+    """The part of an `EnvCore` that queries the page without changing the episode."""
 
     settings: Settings
     viewport: Viewport
@@ -42,11 +42,11 @@ class Looks:
     _observer: Observer
     _confirmer: Confirmer
     _session: tuple[int, Session] | None = None
-    """With the process that opened it."""
+    """The open session and the id of the process that opened it; None if no session is open."""
 
     @property
     def session(self) -> Session | None:
-        """What the environment has open; nothing in a fork of the process that opened it, whose it is."""
+        """The open browser session; None in a fork of the process that opened it."""
         return self._session[1] if self._session is not None and self._session[0] == os.getpid() else None
 
     @session.setter
@@ -78,7 +78,7 @@ class Looks:
             return await self._observer.glance(session)
 
     async def peek(self) -> Observation:
-        """Return what is there now, without waiting: an observation that is none of the episode's.
+        """Return an observation of the page as it is now, without waiting. The episode doesn't include it.
 
         Raises:
             EnvError: there is no observation yet, or the page hangs or has crashed.
@@ -91,9 +91,9 @@ class Looks:
         return self.vault.redact_observation(Observation(**{**self.observation, **now}))  # type: ignore[typeddict-item]
 
     async def storage_state(self) -> dict[str, Any]:
-        """Return the session's cookies and storage, as `SessionOptions.storage_state` takes them.
+        """Return the session's cookies and storage in the form that `SessionOptions.storage_state` takes.
 
-        The session storage is that of the pages which the tabs show.
+        The session storage is that of the pages open in the tabs.
 
         Raises:
             EnvError: there is no session, or it was lost.
@@ -109,7 +109,7 @@ class Looks:
             raise EnvError(f"The storage can't be read: {first_line(error)}.") from error
 
     async def address(self) -> str:
-        """Return the address of the active tab's last page that was reached without sending a form; empty for none."""
+        """Return the address of the active tab's last page reached without submitting a form; empty for none."""
         if self.session is None:
             return ""
         try:
@@ -121,7 +121,7 @@ class Looks:
         return next((each["url"] for each in reversed(visited) if each["transitionType"] != "form_submit"), "")
 
     async def find(self, text: str, around: int, most: int) -> tuple[Found, ...]:
-        """Return the first lines of the whole page that have a text (`browser_env.observe.find`)."""
+        """Return the first lines of the whole page that contain a text (`browser_env.observe.find`)."""
         session = self.session
         if session is None or self.observation is None:
             raise EnvError("Call reset() before find().")
@@ -146,7 +146,7 @@ class Looks:
         return draw(pixels, self.observation["elements"])
 
     async def judge(self, action: Action) -> tuple[Risk | None, bool]:
-        """Return an action's risk on the page as it is, and whether a step with it has somebody asked first."""
+        """Return an action's risk on the current page, if any, and whether a step would ask a person first."""
         if self.observation is None or self.session is None:
             raise EnvError("Call reset() before judge().")
         targets = Targets(self.session, self.foreign, self.observation["elements"])
@@ -154,12 +154,12 @@ class Looks:
             async with asyncio.timeout(self.settings.step_timeout):
                 action = await resolved(targets, action)
                 _, risk = await self._confirmer.judge(targets, action, self.observation)
-        except ActionError:  # no element, or several, for its selector: the step does nothing
+        except ActionError:  # the selector matches no element or several, so a step would do nothing
             risk = None
         return risk, risk is not None and self.settings.safety.confirm is not None
 
     def privileged(self) -> dict[str, Any] | None:
-        """Return what the task's oracle would do now, and why: `{"action", "reason"}`, or None."""
+        """Return the oracle's next action and its reason, `{"action", "reason"}`; None if the oracle has none."""
         if self.observation is None or self._ended is not None or self.task.oracle is None:
             return None
         over = self.episode.over and self.task.ends == "finish"
@@ -171,7 +171,7 @@ class Looks:
         return view
 
     async def paged_scan(self, max_screens: int, screenshots: bool) -> Scan:
-        """Scroll through the page (`browser_env.observe.paged_scan`). The episode is not affected."""
+        """Scan the page by scrolling through it (`browser_env.observe.paged_scan`). The episode is not affected."""
         if self.observation is None or self.session is None:
             raise EnvError("Call reset() before paged_scan().")
         if screenshots and self.vault:

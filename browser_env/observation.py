@@ -1,4 +1,4 @@
-"""The types of an observation. `browser_env.observe.capture` takes one; `browser_env.spaces` defines its space."""
+"""Types of observations. `browser_env.observe.capture` creates them; `browser_env.spaces` defines their space."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from selfsurf.browser_env.text import visible
 
 
 class Element(TypedDict):
-    """An interactive element."""
+    """An interactive element of a page."""
 
     id: int
-    """Unique within the episode, across frames and shadow roots; an element keeps it for as long as it lives."""
+    """Element id, unique within the episode across frames and shadow roots, and constant for the element's lifetime."""
     role: str
     """ARIA role, explicit or implied by the tag."""
     name: str
@@ -26,15 +26,15 @@ class Element(TypedDict):
     value: str
     """Current value of a field; empty if there is none."""
     states: tuple[str, ...]
-    """Such as checked, disabled, expanded, focused, selected or covered; a shape in an SVG has its looks and its
+    """States such as checked, disabled, expanded, focused, selected or covered; for an SVG shape, its appearance and
     centre, such as `red circle 16x16 at 30,82`."""
     bbox: tuple[float, float, float, float]
-    """x, y, width, height in CSS pixels of the top frame."""
+    """Bounding box: x, y, width, height in CSS pixels of the top frame."""
     in_viewport: bool
     frame: str
-    """URL of its frame; empty for the top frame."""
+    """URL of the element's frame; empty for the top frame."""
     options: tuple[str, ...]
-    """Labels of a `<select>`'s options; empty elsewhere."""
+    """Labels of a `<select>`'s options; empty for other elements."""
 
 
 class Tab(TypedDict):
@@ -46,7 +46,7 @@ class Tab(TypedDict):
 
 
 class ChatMessage(TypedDict):
-    """A line of the chat with the user."""
+    """A message of the chat with the user."""
 
     role: str
     text: str
@@ -59,7 +59,7 @@ class _Required(TypedDict):
     tabs: tuple[Tab, ...]
     elements: tuple[Element, ...]
     dom: str
-    """Outline: two blanks a level; `[id] role "name" value="..." states`, static text between."""
+    """Outline of the page, two spaces per level: texts, and elements as `[id] role "name" value="..." states`."""
     page_text: str
     events: tuple[str, ...]
     messages: tuple[ChatMessage, ...]
@@ -68,15 +68,15 @@ class _Required(TypedDict):
 
 
 class Observation(_Required, total=False):
-    """What the agent sees. There is no `screenshot` if the environment was made with `screenshot=False`."""
+    """An observation for the agent. `screenshot` is missing if the environment was made with `screenshot=False`."""
 
     screenshot: NDArray[np.uint8]
-    """(height, width, 3), RGB, of the viewport."""
+    """Screenshot of the viewport, (height, width, 3), RGB."""
 
 
 Info = dict[str, Any]
 """Gymnasium's `info`: `outcome`, `outcome_detail`, `trainable`, `score`, `seed` (of the episode), `timing`
-(milliseconds), and `not_observed` if there are elements at which the observation failed."""
+(milliseconds), and `not_observed` if some elements could not be observed."""
 
 
 _NAVIGATED = "navigated: "
@@ -84,11 +84,11 @@ _REFUSED = re.compile(r".* \((\d{3})\)")
 
 
 def page_status(events: Iterable[str], before: int | None = None) -> int | None:
-    """Return the HTTP status of the page that the last navigation among events led to, where it is an error.
+    """Return the HTTP error status of the page that the last navigation led to; None if the page has no error.
 
     Args:
-        events: of an observation.
-        before: the status of the page that was there before, returned if there was no navigation.
+        events: events of an observation.
+        before: status of the previous page, returned if there was no navigation.
     """
     status = before
     for event in events:
@@ -99,7 +99,7 @@ def page_status(events: Iterable[str], before: int | None = None) -> int | None:
 
 
 def as_text(observation: Observation) -> str:
-    """Return an observation as a text for people and models: goal, page, outline, and what the last action led to."""
+    """Return an observation as text for people and models: goal, page, outline, last action and its error."""
     parts = [f"Goal: {observation['goal']}"] if observation["goal"] else []
     parts += [f"Page: {visible(observation['title'])} ({observation['url']})", observation["dom"]]
     if observation["last_action"]:

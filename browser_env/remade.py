@@ -1,4 +1,4 @@
-"""Environments that pickle: what travels is how they were made, not the page."""
+"""Pickling and copying of environments by their constructor arguments, without the open page."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 from gymnasium.utils import EzPickle
 
 _KEPT = ("spec", "_seeds", "_np_random", "_np_random_seed", "_rng", "_rngs")
-"""Attributes that a copy takes over: which episodes come next."""
+"""Attributes that a copy keeps, since they determine its next episodes."""
 
 
 class Remade(EzPickle):
-    """An environment whose copy, by pickle or `copy.deepcopy`, is made anew by its constructor's arguments.
+    """An environment that is pickled and copied by its constructor arguments.
 
-    The copy has no open page: it starts with a reset, and continues with the seeds that would have come next.
+    The copy has no open page. It starts with a reset and continues with the seeds that would have come next.
     """
 
     def __getstate__(self) -> dict[str, Any]:

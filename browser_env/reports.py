@@ -1,4 +1,4 @@
-"""What the steps of an environment return: observation, reward and info, whatever has happened."""
+"""Results of an environment's steps, failed steps included: observation, reward and info."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ StepResult = tuple[Observation, float, bool, bool, Info]
 
 
 class Reports(Looks):
-    """The part of an `EnvCore` that says what has happened."""
+    """The part of an `EnvCore` that builds the results of steps."""
 
     episode: EpisodeState
     faults: tuple[str, ...] = ()
-    """What the last observation is missing (`View.faults`)."""
+    """Elements missing from the last observation, with reasons (`View.faults`)."""
     failed_as: ErrorType | None = None
-    """What kind of failure the last step's `last_error` is, unless the environment failed."""
+    """Kind of failure behind the last step's `last_error`; None for no error or a failed environment."""
     _confirmer: Confirmer
 
     def _observation(self, session: Session, view: View, *, last_action: str, last_error: str) -> Observation:
@@ -60,7 +60,7 @@ class Reports(Looks):
         return self.observation
 
     def _troubled(self, session: Session, last_error: str) -> str:
-        """Return a step's error, with what went wrong besides the action itself."""
+        """Return a step's error, by precedence: trouble of the session, the action's error, a page not reached."""
         limits = self.settings.view.limits
         if session.trouble:
             self.failed_as = "refused" if session.access.navigation else "blocked"
@@ -71,7 +71,7 @@ class Reports(Looks):
         return last_error
 
     def _asking(self, question: Question, error: str, start: float) -> StepResult:
-        """Return the result of a step that waits. The page was not looked at."""
+        """Return the result of a step that waits for a person, with the page as last observed."""
         assert self.observation is not None
         observation = copy.deepcopy(self.observation)
         if self._observer.reports_changes:
@@ -88,8 +88,8 @@ class Reports(Looks):
     def _after_the_end(
         self, raw: Any, observation: Observation, reward: float, terminated: bool, truncated: bool, info: Info
     ) -> StepResult:
-        """Answer a step after the episode's end: nothing is carried out, and nothing is paid again."""
-        if info["outcome"] != Outcome.ENV_ERROR:  # whose last error says why
+        """Return the result of a step after the episode's end: nothing is carried out, and the reward is 0."""
+        if info["outcome"] != Outcome.ENV_ERROR:  # its last error already gives the reason
             why = f"The episode has ended ({info['outcome']}): nothing was done; call reset() for the next one."
             observation["last_action"], observation["last_error"] = action_text(raw), why
             observation["events"], self.failed_as = (), "refused"
@@ -121,7 +121,7 @@ class Reports(Looks):
 
     @property
     def _no_score(self) -> Score:
-        """Of a moment at which the task was not asked."""
+        """Score of results for which the task did not score the page."""
         return Score(judged=self.task.judges)
 
     def _info(self, outcome: Outcome, detail: str, score: Score, timing: Timing, path: str) -> Info:

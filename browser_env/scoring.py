@@ -1,4 +1,4 @@
-"""Asks a task for its verdict on the page."""
+"""Scoring of a step: the task's verdict on the page, with a time limit."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from selfsurf.browser_env.task import EpisodeState, Score, Task, class_and_file
 from selfsurf.browser_env.text import first_line, one_line
 
 SHARE = 0.8
-"""Share of what is left of a step's time that a verdict may take: the rest tells whether the page still answers."""
+"""Share of a step's remaining time that a verdict may take; the rest is for checking that the page still answers."""
 
 LEAST = 1.0
-"""Seconds of a step's time below which a verdict that comes too late is not told from a page that is slow."""
+"""Remaining seconds of a step below which a late verdict can't be distinguished from a slow page."""
 
 UNSAID = "The agent has not said that it is done."
 
 
 class Scoring:
-    """Asks the task for its verdict while the page is being observed.
+    """The scoring of one step by its task, while the page is observed.
 
     Args:
-        task: judges.
-        session: of its page.
-        episode: so far.
-        limit: the step's. A verdict that takes nearly all of it, on a page that answers, is the task's failure.
+        task: the task that scores.
+        session: session with the page.
+        episode: state of the episode so far.
+        limit: the step's timeout. A verdict that takes nearly all of it, on a page that answers, is the task's failure.
     """
 
     def __init__(
@@ -50,21 +50,21 @@ class Scoring:
         self._limit = limit
 
     async def read(self) -> None:
-        """Set `score` to the verdict and `seconds` to the time that it took."""
+        """Set `score` to the verdict and `seconds` to the time the verdict took."""
         start = time.perf_counter()
         try:
             self.score = await self._verdict()
         except Exception as error:
             if not document_was_replaced(error):
                 raise
-            # The document was replaced just now: the new one is scored.
+            # The document was replaced during scoring, so the new document is scored.
             with contextlib.suppress(Exception):
                 await self._session.active.page.wait_for_load_state("domcontentloaded", timeout=3000)
             self.score = await self._verdict()
         self.seconds = time.perf_counter() - start
 
     def final(self, before: Observation | None, after: Observation) -> Score:
-        """Return the verdict once the step's observation is there, which the task may score instead of the page."""
+        """Return the final score of a step, which the task may compute from the observations instead of the page."""
         if before is None:
             return self._held(self.score)
         with self._ended_if_blocking("score_seen", Scoring.final.__code__), task_code("score_seen"):
@@ -72,7 +72,7 @@ class Scoring:
         return self._held(self.score if score is None else self._checked("score_seen", score))
 
     def _held(self, score: Score) -> Score:
-        """Return a verdict, or none yet where only the agent ends the episode and has not."""
+        """Return the score, marked as not done if only the agent may end the episode and hasn't."""
         self._episode.over = score.done
         if self._task.ends == "verdict" or self._episode.finished:
             return score
@@ -97,7 +97,7 @@ class Scoring:
             return self._checked("score", score)
         except TaskError:
             raise
-        except Exception as error:  # the browser's, or what the task itself lacks
+        except Exception as error:  # a browser error, or an EnvError of the task's verdict
             crashed = tab.crashed or "Target crashed" in str(error)
             if document_was_replaced(error) or crashed or tab.page.is_closed():
                 raise
@@ -114,13 +114,13 @@ class Scoring:
         except TimeoutError:
             if not own.expired() or seconds is None:
                 raise
-        # Of a page that hangs nothing comes, and the step ends by its own limit.
+        # A hung page never answers, and the step then ends by its own limit.
         await self._session.active.protocol.send("Runtime.evaluate", {"expression": "0"})
         raise self._late("score", seconds)
 
     @property
     def _seconds(self) -> float | None:
-        """How long the task's code may take now; None if that is for the step's limit to say."""
+        """Seconds that the task's code may take now; None to leave the limit to the step."""
         end = self._limit.when() if self._limit is not None else None
         left = end - asyncio.get_running_loop().time() if end is not None else 0.0
         return left * SHARE if left > LEAST else None
@@ -141,7 +141,7 @@ class Scoring:
         return TaskHangs(f"the task's {what} did not return within {seconds:.3g} s: {class_and_file(self._task)}")
 
     def _checked(self, what: str, score: Any) -> Score:
-        """Return what the task's code has returned, if that is a verdict."""
+        """Return the score that the task's code returned, after checking its type."""
         if inspect.iscoroutine(score):
             score.close()
             raise TaskError(f"{what} is a plain function, `def {what}`, not async: {class_and_file(self._task)}")
@@ -151,10 +151,10 @@ class Scoring:
 
 
 async def evaluated(tab: Tab, expression: str) -> Any:
-    """Return the value of an expression in a page's own world, as JSON has it.
+    """Evaluate a JavaScript expression in the page's main world and return its value as JSON data.
 
     Raises:
-        EnvError: it throws.
+        EnvError: the expression throws.
         Error: the document was replaced meanwhile, or the page is gone.
     """
     asked = {"expression": expression, "returnByValue": True, "awaitPromise": True}
@@ -165,9 +165,9 @@ async def evaluated(tab: Tab, expression: str) -> Any:
 
 
 def paid(score: Score, episode: EpisodeState) -> float:
-    """Return a step's reward, by how much the score has risen, and add it to the episode's.
+    """Return a step's reward, the increase of the score, and add it to the episode's reward.
 
-    The sum, in the steps' order, is 1 exactly where the last score is.
+    The rewards of an episode, added in order, are exactly 1 if the last score is 1.
     """
     reward = float(score.reward) - episode.reward
     episode.reward += reward
@@ -175,7 +175,7 @@ def paid(score: Score, episode: EpisodeState) -> float:
 
 
 def outcome_of(score: Score, episode: EpisodeState, max_steps: int | None) -> Outcome:
-    """Return how a verdict, what the agent has said and the step limit leave an episode."""
+    """Return the outcome that follows from the score, the agent's actions and the step limit."""
     if score.done or episode.finished:
         if not score.judged:
             return Outcome.INFEASIBLE if episode.infeasible else Outcome.STOPPED

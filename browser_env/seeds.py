@@ -1,6 +1,6 @@
-"""Which seed the next episode gets.
+"""Choice of the next episode's seed.
 
-Every episode has one, and a reset with that seed is the same episode again, whoever chose it.
+Every episode has a seed, and a reset with that seed starts the same episode again, whoever chose it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ class Seeds:
     """The seeds of an environment's episodes, or of all environments of a vector together.
 
     Args:
-        given: the only seeds that episodes may have, taken in their order and again from the first; None for any seed.
+        given: the only seeds that episodes may have, used in order, then again from the first; None for any seed.
 
     Raises:
-        ValueError: they are not whole numbers from 0 on.
+        ValueError: the seeds are not whole numbers from 0 on.
     """
 
     def __init__(self, given: Sequence[int] | None = None) -> None:
@@ -26,7 +26,7 @@ class Seeds:
             self._given = given if given is None or isinstance(given, range) else tuple(map(index, given))
             ends = (given[0], given[-1]) if isinstance(given, range) else self._given
             valid = ends is None or min(ends) >= 0
-        except (TypeError, ValueError, IndexError):  # no numbers, or none at all
+        except (TypeError, ValueError, IndexError):  # not numbers, or an empty sequence
             valid = False
         if not valid:
             raise ValueError(f"seeds is a range or list of whole numbers from 0 on, not {given!r}.")
@@ -36,7 +36,8 @@ class Seeds:
         """Return the next episode's seed.
 
         Args:
-            asked: what `reset` was given. If it is none of the given seeds, it is a place among them, counted around.
+            asked: the seed given to `reset`. If it is not among the given seeds, it is an index into them, modulo their
+                number.
             rng: draws the seed if neither is given.
         """
         if self._given is None:

@@ -1,4 +1,4 @@
-"""An environment's options: `Settings`, which `browser_env.env.make_core` builds, and the checks of what was given."""
+"""Options of an environment (`Settings`, built by `browser_env.env.make_core`) and checks of their values."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ ObsMode = Literal["full", "delta"]
 
 @dataclass(frozen=True)
 class Settings:
-    """How an environment behaves, whatever its task."""
+    """Options of an environment that are independent of its task."""
 
     browser: BrowserSpec = field(default_factory=BrowserSpec)
     view: ViewOptions = field(default_factory=ViewOptions)
     obs_mode: ObsMode = "full"
-    """What `obs["dom"]` holds after a step: the outline, or what changed in it (`browser_env.observe.delta`)."""
+    """Content of `obs["dom"]` after a step: the outline, or its changes (`browser_env.observe.delta`)."""
     bounds: Bounds = field(default_factory=Bounds)
     dialogs: DialogPolicy = "accept"
     context: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of Playwright's `Browser.new_context`: those of `session`, and further ones."""
+    """Arguments of Playwright's `Browser.new_context`, from `session` and from the user."""
     session: SessionOptions = field(default_factory=SessionOptions)
-    """Whose browser, whose profile, recorded or replayed."""
+    """Options of the browser session: browser, profile, recording and replay."""
     user: User = None
-    """Answers `ask_user`: a function, a person who answers later (`"later"`), or nobody."""
+    """Who answers `ask_user`: a function, a person later (`"later"`), or nobody (None)."""
     safety: Safety = field(default_factory=Safety)
-    """Where the agent may go, what it may type, read and write, and what needs confirmation."""
+    """Rules for where the agent may go, what it may type, read and write, and what needs confirmation."""
     deterministic: bool = False
-    """Derive clock, timers and random numbers of every page from the seed (`browser_env.session.determinism`)."""
+    """Whether clock, timers and random numbers of pages derive from the seed (`browser_env.session.determinism`)."""
     step_timeout: float = 30.0
     """Seconds after which a step counts as hung and the episode ends as `env_error`."""
     reset_timeout: float = 60.0
@@ -96,5 +96,5 @@ _CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("count", callable, "a function"),
     ("user", lambda value: callable(value) or value == LATER, 'a function or "later"'),
 )
-"""Names of options, whether a value fits them, and what they are. Only numbers of seconds or MB and switches can't be
-None."""
+"""Checks of options: names, predicate for a valid value, and description of valid values. None is always valid, except
+for seconds, MB and switches."""

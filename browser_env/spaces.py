@@ -24,7 +24,7 @@ class _Unbounded(spaces.Space[Any]):
 
     @property
     def is_np_flattenable(self) -> bool:
-        """Its values have no fixed size."""
+        """Whether values can be flattened to arrays; False, since their size varies."""
         return False
 
     def __eq__(self, other: object) -> bool:
@@ -35,7 +35,7 @@ class _Unbounded(spaces.Space[Any]):
 
 
 class Value(_Unbounded):
-    """All values of one plain Python type: `str`, `int`, `float` or `bool`."""
+    """A space of all values of one plain Python type: `str`, `int`, `float` or `bool`."""
 
     def __init__(self, kind: type, seed: int | np.random.Generator | None = None) -> None:
         self.kind = kind
@@ -50,7 +50,7 @@ class Value(_Unbounded):
         return self.kind(self.np_random.integers(1000))
 
     def contains(self, x: Any) -> bool:
-        """Is `x` of the type? A bool is not a number."""
+        """Whether `x` is of the space's type. A bool doesn't count as a number."""
         return isinstance(x, self.kind) and (self.kind is bool or not isinstance(x, bool))
 
     def __repr__(self) -> str:
@@ -58,7 +58,7 @@ class Value(_Unbounded):
 
 
 class ActionSpace(_Unbounded):
-    """Every action in every accepted form: typed, dict, compact dict, JSON text, call string. Samples are dicts."""
+    """The space of actions in every accepted form: typed, dict, compact dict, JSON, call string. Samples are dicts."""
 
     def __init__(self, viewport: Viewport = (1280, 720), seed: int | np.random.Generator | None = None) -> None:
         self.viewport = viewport
@@ -78,7 +78,7 @@ class ActionSpace(_Unbounded):
         return choices[int(rng.integers(len(choices)))]
 
     def contains(self, x: Any) -> bool:
-        """Is `x` a well-formed action?"""
+        """Whether `x` is a well-formed action."""
         try:
             parse_action(x)
         except ActionError:
@@ -108,7 +108,7 @@ def _space_of(kind: Any) -> spaces.Space[Any]:
 
 
 class TupleOf(_Unbounded):
-    """Tuples of any length whose items are all in `item`."""
+    """A space of tuples of any length whose items are all in `item`."""
 
     def __init__(self, item: spaces.Space[Any], seed: int | np.random.Generator | None = None) -> None:
         self.item = item
@@ -120,11 +120,11 @@ class TupleOf(_Unbounded):
         return super().seed(seed)
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> tuple[Any, ...]:
-        """Return up to three random items."""
+        """Return a tuple of up to three random items."""
         return tuple(self.item.sample() for _ in range(int(self.np_random.integers(4))))
 
     def contains(self, x: Any) -> bool:
-        """Is `x` a tuple of items?"""
+        """Whether `x` is a tuple whose items are all in `item`."""
         return isinstance(x, tuple) and all(item in self.item for item in x)
 
     def __repr__(self) -> str:

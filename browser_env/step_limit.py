@@ -1,4 +1,4 @@
-"""What Gymnasium knows of an environment and doesn't pass on to it: its step limit, and who steps it."""
+"""Gymnasium's step limit and wrappers, which an environment can only find on the call stack."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ T = TypeVar("T")
 def step_limit(default: int | None, spec: EnvSpec | None) -> int | None:
     """Return the step limit of the environment whose `reset` was called.
 
-    It is that of the `TimeLimit` wrapper through which it was called. Gymnasium keeps `max_episode_steps` in that
-    wrapper and doesn't pass it to the environment, nor can a wrapper of ours enclose it (Gymnasium rejects additional
-    wrappers for environments with a native vector entry point). The wrapper is on the call stack, however, and
-    `info["outcome"]` must tell a timeout from a running episode.
+    The limit is that of the `TimeLimit` wrapper on the call stack. Gymnasium keeps `max_episode_steps` in that wrapper
+    and doesn't pass it to the environment, nor can a wrapper of ours enclose it (Gymnasium rejects additional wrappers
+    for environments with a native vector entry point). `info["outcome"]` needs the limit to distinguish a timeout from
+    a running episode.
 
     Args:
-        default: the task's, which holds where there is no such wrapper.
-        spec: of the environment. If its id is registered with a limit and `gymnasium.make` added no such wrapper, it
-            was made with `max_episode_steps=-1`. (Where the limit is only the task's own, this can't be told.)
+        default: the task's limit, used if there is no such wrapper.
+        spec: spec of the environment. If its id is registered with a limit and `gymnasium.make` added no such wrapper,
+            it was made with `max_episode_steps=-1`. (If only the task has a limit, this can't be detected.)
     """
     limits = [int(one._max_episode_steps) for one in _callers(gym.wrappers.TimeLimit)]
     registered = gym.registry.get(spec.id) if spec is not None else None
@@ -33,14 +33,14 @@ def step_limit(default: int | None, spec: EnvSpec | None) -> int | None:
 
 
 def discount_step() -> None:
-    """Let the `TimeLimit` wrapper through which `step` was called not count this step: it is not complete yet."""
+    """Keep the `TimeLimit` wrapper on the call stack from counting the current step, which is not complete yet."""
     for limit in _callers(gym.wrappers.TimeLimit):
-        counted: Any = limit  # its type says None, as before a reset
+        counted: Any = limit  # Gymnasium declares the attribute as None, its value before a reset
         counted._elapsed_steps -= 1
 
 
 def warn_of_turns() -> None:
-    """Warn if this is called while Gymnasium makes environments that it will step one after the other."""
+    """Warn if Gymnasium is creating environments that it will step one after the other."""
     if _callers(gym.vector.SyncVectorEnv):
         warnings.warn(
             "These environments are stepped one after the other. An id from selfsurf.register(id, Task) is stepped "
@@ -50,7 +50,7 @@ def warn_of_turns() -> None:
 
 
 def _callers(kind: type[T]) -> list[T]:
-    """Return the wrappers of a kind on the call stack."""
+    """Return the instances of a class whose methods are on the call stack."""
     frame, found = inspect.currentframe(), dict[T, None]()
     while frame is not None:
         if isinstance(caller := frame.f_locals.get("self"), kind):
@@ -60,10 +60,10 @@ def _callers(kind: type[T]) -> list[T]:
 
 
 def checked_limit(max_episode_steps: int | None, default: int | None) -> int | None:
-    """Return a step limit as Gymnasium has it: None for the default, -1 for none.
+    """Return a step limit given in Gymnasium's form: None for the default, -1 for no limit.
 
     Raises:
-        ValueError: it is neither, nor a number of steps.
+        ValueError: the limit is less than 1 and not -1.
     """
     if max_episode_steps is not None and max_episode_steps != -1 and max_episode_steps < 1:
         raise ValueError(f"max_episode_steps is at least 1, or -1 for no limit, not {max_episode_steps}.")

@@ -1,4 +1,4 @@
-"""Storage states: what users give, what Playwright takes, and the session storage that Playwright leaves out."""
+"""Storage states: conversion to Playwright's form, and the session storage that Playwright leaves out."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.tab import Tab
 
 _SAME_SITE = {"strict": "Strict", "lax": "Lax", "none": "None", "no_restriction": "None"}
-"""Playwright's words for `sameSite` by those of browsers and their extensions, in lower case."""
+"""Playwright's `sameSite` values by the lower-case values of browsers and extensions."""
 
 _LAST_SECOND = 253402300799
-"""The latest expiry, in seconds since 1970, that Playwright takes: the end of the year 9999."""
+"""Latest expiry that Playwright accepts, in seconds since 1970: the end of the year 9999."""
 
 _WRITE = "(items) => { for (const {name, value} of items) sessionStorage.setItem(name, value); }"
 
@@ -27,13 +27,13 @@ _WRITE = "(items) => { for (const {name, value} of items) sessionStorage.setItem
 def read_state(
     state: str | PathLike[str] | Mapping[str, Any] | Sequence[Mapping[str, Any]],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split a storage state into what Playwright takes and the session storage by origin.
+    """Split a storage state into Playwright's part and the session storage by origin.
 
     Args:
         state: the state, a list of cookies, or the path of a JSON file with either.
 
     Raises:
-        EnvError: it can't be read, or is no storage state.
+        EnvError: the state can't be read, or is no storage state.
     """
     try:
         given: Any = json.loads(Path(state).read_text(encoding="utf8")) if isinstance(state, (str, PathLike)) else state
@@ -54,7 +54,7 @@ class CookieError(ValueError):
 
 
 def cookies_of(cookies: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return cookies as Playwright takes them, from its own format or that of a browser extension's export.
+    """Return cookies in Playwright's format, from that format or a browser extension's export.
 
     Raises:
         CookieError: a cookie lacks a field, or one of its fields has a value that no cookie can have.
@@ -82,10 +82,10 @@ def _cookie(number: int, cookie: Any) -> dict[str, Any]:
     found["expires"] = expires if expires > 0 else -1
     same_site = _SAME_SITE.get(str(found.pop("sameSite", None)).lower())
     secure = found.get("secure") or str(found.get("url", "")).startswith("https:")
-    if cookie.get("sameSite") and same_site and (secure or same_site != "None"):  # browsers refuse it otherwise
+    if cookie.get("sameSite") and same_site and (secure or same_site != "None"):  # None requires secure
         found["sameSite"] = same_site
     partition = found.pop("partitionKey", None)
-    if isinstance(partition, Mapping):  # as `chrome.cookies` has it
+    if isinstance(partition, Mapping):  # the format of `chrome.cookies`
         found["_crHasCrossSiteAncestor"] = bool(partition.get("hasCrossSiteAncestor", True))
         partition = partition.get("topLevelSite")
     if partition:
@@ -97,7 +97,7 @@ def _cookie(number: int, cookie: Any) -> dict[str, Any]:
 
 
 async def restore(page: Page, session: Mapping[str, Any]) -> None:
-    """Fill the session storage of a new tab, without a request and without a trace in its history.
+    """Fill the session storage of a new tab without network requests or history entries.
 
     Args:
         page: the tab.
@@ -115,11 +115,11 @@ async def restore(page: Page, session: Mapping[str, Any]) -> None:
 
 
 async def add_session_storage(state: Mapping[str, Any], tabs: Iterable[Tab]) -> dict[str, Any]:
-    """Return a storage state with the session storage of the pages that tabs show; of equal origins the first counts.
+    """Return a storage state with the session storage of open tabs added; the first tab of an origin counts.
 
     Args:
-        state: as Playwright returns it.
-        tabs: which.
+        state: storage state from Playwright.
+        tabs: the open tabs.
     """
     from playwright.async_api import Error
 

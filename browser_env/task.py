@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.goal.answer_form import AnswerForm
 
 COMMIT_PATIENCE = 15.0
-"""Seconds for the server of a start page to answer."""
+"""Seconds that the server of a start page may take to answer."""
 
 LOAD_PATIENCE = 5.0
-"""Seconds that a start page's document may take; after that, settling takes over and the episode starts regardless."""
+"""Seconds that a start page's document may take to load; after that, the episode starts and settling takes over."""
 
 PARTS_PATIENCE = 3.0
-"""The same for its pictures and frames, once the document is there."""
+"""Seconds that a start page's images and frames may take after its document has loaded."""
 
 ClockKind = Literal["real", "virtual"]
 Ends = Literal["verdict", "finish"]
-"""When an episode ends: once the task's score says done, or only when the agent says so (`Task.ends`)."""
+"""When an episode ends: once the task's score is `done`, or only once the agent finishes (`Task.ends`)."""
 
 Viewport = tuple[int, int]
 """Width and height in CSS pixels."""
@@ -45,12 +45,12 @@ class Score:
     """A task's verdict after a step."""
 
     reward: float = 0.0
-    """How much of the task is done, in [0, 1]; 1 is full success. A step is paid by how much it has risen."""
+    """Completed share of the task, in [0, 1]; 1 is full success. A step's reward is the increase of this value."""
     done: bool = False
     details: dict[str, Any] = field(default_factory=dict)
-    """The task's own numbers, shown as `info["score"]`. `reason`, a text, is why: records and reports show it."""
+    """The task's own metrics, returned as `info["score"]`. The text under `reason` appears in records and reports."""
     judged: bool = True
-    """False if the task has no criterion: the episode then ends as `stopped`, not as `failed`."""
+    """Whether the score is a verdict. If False, the episode ends as `stopped`, not as `failed`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.reward, (int, float, np.number)) or not 0 <= self.reward <= 1:
@@ -61,28 +61,28 @@ class Score:
 
 @dataclass
 class EpisodeState:
-    """What a task may use to score an episode, besides the page."""
+    """The data besides the page from which a task may score an episode."""
 
     goal: str = ""
     seed: int | None = None
     steps: int = 0
     reward: float = 0.0
-    """The sum of its steps' rewards: the last score's."""
+    """Sum of the steps' rewards, equal to the last score."""
     last_action: Action | None = None
     finished: bool = False
-    """The agent said `finish` or `infeasible`."""
+    """Whether the agent has sent `finish` or `infeasible`."""
     answer: str = ""
     infeasible: bool = False
     over: bool = False
-    """The task's score says done, but the episode goes on until the agent does, too (`Task.ends`)."""
+    """Whether the task's score is `done`; with `ends="finish"`, the episode continues until the agent finishes, too."""
     messages: list[ChatMessage] = field(default_factory=list)
     requests: tuple[dict[str, Any], ...] = ()
-    """What pages requested in the last step: `method`, `url`, and `status`, None where there was no answer."""
+    """Requests of pages in the last step: `method`, `url` and `status`, None without a response."""
 
 
 @dataclass(frozen=True)
 class SoFar:
-    """An episode that another process has begun, as far as it got (`AsyncBrowserEnv.resume`)."""
+    """Progress of an episode that another process started (`AsyncBrowserEnv.resume`)."""
 
     goal: str
     seed: int | None = None
@@ -90,28 +90,28 @@ class SoFar:
     reward: float = 0.0
     messages: tuple[ChatMessage, ...] = ()
     url: str = ""
-    """Of the tab that was active."""
+    """URL of the tab that was active."""
     address: str = ""
-    """What is opened if the browser is gone. Nothing is done again by opening it."""
+    """Address to open if the browser is gone; opening it repeats no action."""
     last_action: str = ""
     last_error: str = ""
-    """What the agent is told."""
+    """Error message for the agent."""
     first_id: int = 1
-    """The least id that elements get: one that none has had."""
+    """First id for new elements; no earlier element had it."""
     cut_off: tuple[str, ...] = ()
-    """Why actions were risky that a person had allowed and that were interrupted: each may have been done."""
+    """Risks of actions that a person allowed and that were interrupted; each action may have been carried out."""
 
 
 class Task:
-    """What is to be done and how it is scored. Subclass it and override what differs.
+    """A task: its goal, its start page and its scoring. Subclasses override what differs.
 
     The base class is the open-ended task: a page, a goal and no verdict.
     """
 
     id: str = "open"
-    """The class's name, unless it gives another."""
+    """Name of the task; the class's name by default."""
     made_with: tuple[tuple[Any, ...], dict[str, Any]]
-    """The arguments that it was made with: by them and its class it is made again elsewhere."""
+    """Constructor arguments of the task, with which another process can recreate it."""
     goal: str | None = None
     start_url: str | None = None
     start_must_succeed: bool = False
@@ -119,24 +119,26 @@ class Task:
     viewport: Viewport = (1280, 720)
     max_steps: int | None = None
     restarts_in_page: bool = False
-    """Does `setup` restore a used page by itself? Then context and tab are kept across resets."""
+    """Whether `setup` restores a used page by itself, so that context and tab are kept across resets."""
     keeps_session: bool = False
-    """Does an episode go on where the last one ended? Then all tabs, and the elements' ids, are kept across resets."""
+    """Whether an episode continues where the last one ended, with all tabs and element ids kept across resets."""
     sites: Mapping[str, Path] = {}
     """Origins that are served from folders, without a server or a network, e.g. `{"http://shop.test": folder}`."""
     clock: ClockKind = "real"
-    """Whose time its pages have if the environment isn't told: the real one, or where that can be had one that the
-    engine holds (`browser_env.session.page_time`)."""
+    """Clock of the task's pages unless the environment sets one: real, or virtual where possible
+    (`browser_env.session.page_time`)."""
     ends: Ends = "verdict"
-    """With `"finish"` an episode goes on until the agent says that it is done, as on a page that nobody judges. What
-    it has reached counts then. Until then `info["score"]` says whether the goal is `reached`, and details `so_far`."""
+    """When the episode ends: `"verdict"`, once the score is `done`, or `"finish"`, once the agent finishes, with the
+    score at that moment. Until then `info["score"]` has `reached`, whether the goal is reached, and the details
+    `so_far`."""
     uploads: tuple[Path, ...] = ()
-    """Folders with files of its own that may be uploaded, besides those of `Safety.upload_from`."""
+    """Folders with files of the task that may be uploaded, besides those of `Safety.upload_from`."""
     answer_form: AnswerForm | None = None
-    """The form that the answer of `finish` must have: the agent is told it, and an answer of another form is an error
-    that ends nothing."""
+    """Required form of the answer of `finish`, shown to the agent; None for any form. An answer of another form is an
+    error and doesn't end the episode."""
     verdict: str | None = None
-    """A JavaScript expression whose value is what `score_of` needs of the page: quicker than a `score` of its own."""
+    """JavaScript expression whose value is passed to `score_of`, faster than overriding `score`; None for no
+    expression."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -144,7 +146,7 @@ class Task:
             cls.id = cls.__name__
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Note the arguments, whatever a subclass's `__init__` does with them."""
+        """Record the constructor arguments, whatever a subclass's `__init__` does with them."""
         task = super().__new__(cls)
         task.made_with = args, options
         return task
@@ -173,7 +175,7 @@ class Task:
                 raise EnvError(f"{self.start_url}: there is no such page in {folder}")
             if answer is not None and answer.status >= 400 and self.start_must_succeed:
                 raise EnvError(f"{self.start_url}: the server answered with {answer.status}")
-            with contextlib.suppress(TimeoutError):  # a picture or a frame that never arrives: the page is there
+            with contextlib.suppress(TimeoutError):  # the page is usable without slow images and frames
                 async with limited(LOAD_PATIENCE):
                     await page.wait_for_load_state("domcontentloaded", timeout=0)
                 async with limited(PARTS_PATIENCE):
@@ -183,38 +185,39 @@ class Task:
     async def score(self, page: Page, episode: EpisodeState) -> Score:
         """Score the episode so far.
 
-        The page is being observed at the same time: read it, don't change it. May be called more than once per step.
-        Unless overridden, the score is `score_of` of the `verdict`, if there is one, and the environment reads that.
+        The page is observed at the same time: read it, but don't change it. May be called more than once per step.
+        Unless overridden, the score is `score_of` of the `verdict`, if there is one, and the environment evaluates the
+        expression itself.
         """
         if self.verdict is not None:
             return self.score_of(await page.evaluate(self.verdict), episode)
         return Score(done=episode.finished, judged=False)
 
     def score_of(self, verdict: Any, episode: EpisodeState) -> Score:
-        """Score the episode so far by the value of `verdict`."""
+        """Score the episode so far from the value of `verdict`."""
         raise NotImplementedError("a task with a verdict needs score_of(verdict, episode)")
 
     def score_seen(self, before: Observation, after: Observation, episode: EpisodeState) -> Score | None:
-        """Score a step by what is seen before and after it, instead of by the page; None, the default: don't."""
+        """Score a step from the observations before and after it; None, the default, to score the page."""
         return None
 
     @property
     def has_oracle(self) -> bool:
-        """Is there an expert for this task?"""
+        """Whether the task has an oracle, an expert for its next action."""
         return type(self).oracle not in (None, Task.oracle)
 
     @property
     def open_ended(self) -> bool:
-        """Does it give no verdict, so that what it takes to reach the goal is not known either?"""
+        """Whether the task defines neither `score` nor `verdict`, so that success on the page is undefined."""
         return type(self).score is Task.score and self.verdict is None
 
     @property
     def judges(self) -> bool:
-        """Is there anything that could give a verdict?"""
+        """Whether the task defines a verdict: `score`, `verdict` or `score_seen`."""
         return not self.open_ended or type(self).score_seen is not Task.score_seen
 
     def oracle(self, obs: Observation) -> Action | dict[str, Any] | None:
-        """Return an expert's next action with its `reason`, in any form that `step` takes; None if there is none."""
+        """Return an expert's next action with its `reason`, in any form that `step` takes; None for no action."""
         return None
 
     async def teardown(self, page: Page) -> None:
@@ -222,13 +225,13 @@ class Task:
 
 
 def opening(task: Task, goal: str) -> list[ChatMessage]:
-    """Return the chat with the user as an episode begins: the goal, and the form of the answer if there is one."""
+    """Return the first messages of the chat with the user: the goal, and the form of the answer if there is one."""
     texts = [goal, task.answer_form.told if task.answer_form is not None else ""]
     return [ChatMessage(role="user", text=text) for text in texts if text]
 
 
 def accepted(task: Task, answer: str) -> str:
-    """Return the answer with which an agent finishes.
+    """Return the answer of a `finish` action if it has the task's form.
 
     Raises:
         ActionError: the answer lacks the task's form.
@@ -242,7 +245,7 @@ def accepted(task: Task, answer: str) -> str:
 
 
 def class_and_file(task: Task) -> str:
-    """Say which class a task is of, and in which file that is."""
+    """Return the name of a task's class and of its file, for messages."""
     kind = type(task)
     return f"{kind.__qualname__} in {getattr(sys.modules.get(kind.__module__), '__file__', None) or kind.__module__}"
 
@@ -254,15 +257,15 @@ _named: list[Callable[[str], Task]] = []
 
 
 def name_tasks_by(find: Callable[[str], Task]) -> None:
-    """Let tasks be given by their names, too; `find` makes the task of a name."""
+    """Register `find`, which makes the task of a name, so that tasks can be given by name."""
     _named[:] = [find]
 
 
 def as_task(task: Task | type[Task] | str) -> Task:
-    """Return the task, made if its class or its name is given.
+    """Return the task, creating it if its class or its name is given.
 
     Raises:
-        ValueError: it is none, its class needs arguments, or there is none of that name.
+        ValueError: the argument is no task, its class needs arguments, or there is no task of that name.
     """
     if isinstance(task, str) and _named:
         return _named[0](task)
@@ -277,10 +280,10 @@ def as_task(task: Task | type[Task] | str) -> Task:
 
 
 def check_address(url: str) -> None:
-    """Refuse a start page that has no scheme and looks like a task's name, such as `MiniWoB/click-test`.
+    """Reject a start page that has no scheme and looks like a task's name, such as `MiniWoB/click-test`.
 
     Raises:
-        ValueError: it is that of a task, or it is neither; the message says what may have been meant.
+        ValueError: the start page is a task's name, or neither a name nor a URL; the message suggests a correction.
     """
     if not ("/" in url or ":" in url) or _ADDRESS.match(url):
         return

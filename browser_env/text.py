@@ -1,4 +1,4 @@
-"""Small helpers for text: what no encoding can hold is replaced, what is hidden is shown, what is long is cut."""
+"""Text helpers: lone surrogates are replaced, hidden characters are escaped, long texts are cut."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ _HIDDEN = re.compile(
     f"|(?<![#*0-9{_BEFORE}\ufe10-\U000dffff])[\ufe00-\ufe0f]"
     "|(?<![A-Za-z\u00c0-\u024f])\u00ad|\u00ad(?![A-Za-z\u00c0-\u024f])"
 )
-"""Characters that turn text around, draw nothing, or control; the same as in `page/written.js`. Joiners and selectors
-behind a letter or an emoji, soft hyphens between letters, and most C1 controls (from a mistaken encoding) are left."""
+"""Pattern of characters that reverse text, draw nothing, or are controls, as in `page/written.js`. Joiners and
+selectors behind a letter or an emoji, soft hyphens between letters, and most C1 controls (from a wrong encoding) don't
+match."""
 
 
 def visible(text: str) -> str:
-    r"""Return a text with the characters that turn it around, or can't be seen, as escapes such as `\u202e`."""
+    r"""Return a text with its invisible and direction-changing characters as escapes such as `\u202e`."""
     return text if text.isascii() and text.isprintable() else _HIDDEN.sub(_escape, text)
 
 
 def visible_lines(text: str) -> str:
-    """Return a text as `visible` has it, line by line."""
+    """Return a text with `visible` applied to each line."""
     return "\n".join(map(visible, text.splitlines()))
 
 
@@ -42,12 +43,12 @@ def well_formed(text: str) -> str:
 
 
 def well_formed_json(text: str) -> str:
-    """Return JSON text from JavaScript with lone surrogates, which it escapes, replaced by U+FFFD."""
+    """Return JSON text from JavaScript with its escaped lone surrogates replaced by U+FFFD."""
     return _LONE.sub("\\1\ufffd", text) if "\\ud" in text else text
 
 
 def first_line(error: object) -> str:
-    """Return the first line of an error's message; its class where it has none."""
+    """Return the first line of an error's message, or the error's class name if the message is empty."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__
 
@@ -58,12 +59,12 @@ def clip(text: str, limit: int) -> str:
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """Return a text on one line, with single blanks, cut to `limit` characters."""
+    """Return a text on one line, with single spaces, cut to `limit` characters."""
     return clip(" ".join(text.split()), limit)
 
 
 def action_text(raw: Any) -> str:
-    """Return whatever was given for an action as text, cut after 1,000 characters."""
+    """Return an action in any form as text, cut after 1,000 characters."""
     if isinstance(raw, str):
         return well_formed(raw[:1000])
     with contextlib.suppress(TypeError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""How long the parts of a step took."""
+"""Durations of the phases of a step."""
 
 from __future__ import annotations
 

@@ -37,16 +37,16 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
     Args:
         num_envs: N.
         args: as for `make_core`.
-        tasks: tasks or their names, dealt to the environments in turn: with two tasks the first, third, ... have the
-            first one. Instead of `task`, `start_url` and `goal`.
+        tasks: tasks or their names, assigned to the environments in turn: with two tasks, the first, third, ...
+            environments get the first task. Instead of `task`, `start_url` and `goal`.
         max_episode_steps: the step limit; each task's own by default.
         render_mode: `rgb_array` or `ansi`.
-        autoreset_mode: what becomes of an episode that has ended, as in Gymnasium's vector environments. `NextStep`:
-            the next `step` ignores its action and resets it. `SameStep`: the step that ends it resets it and returns
-            the new episode's observation and info, the old ones in `final_obs` and `final_info`. `Disabled`: nothing,
-            until a `reset` with a `reset_mask`; its steps give no reward.
-        seeds: the only seeds that episodes may have (`browser_env.seeds`), shared by all environments: whichever
-            starts an episode next, in the order of their numbers, takes the next one.
+        autoreset_mode: what happens to an ended episode, as in Gymnasium's vector environments. `NextStep`: the next
+            `step` ignores its action and resets it. `SameStep`: the step that ends it resets it and returns the new
+            episode's observation and info, the old ones in `final_obs` and `final_info`. `Disabled`: nothing until a
+            `reset` with a `reset_mask`; steps until then give no reward.
+        seeds: the only seeds that episodes may have (`browser_env.seeds`), shared by all environments: each new episode
+            takes the next seed, in the order of the environments' numbers.
         options: as for `make_core`; with ids in `tasks`, as for `gymnasium.make`.
 
     Raises:
@@ -84,7 +84,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
         self.cores = _cores(num_envs, tasks, args, options)
         for core in self.cores:
             core.max_steps = checked_limit(max_episode_steps, core.max_steps)
-            core.patient = False  # the others must not wait for a user's function
+            core.patient = False  # a user's function must not hold up the other environments
         core = self.cores[0]
         screenshot = core.settings.view.screenshot
         if screenshot and len(sizes := {core.viewport for core in self.cores}) > 1:
@@ -102,23 +102,23 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
 
     @property
     def tasks(self) -> list[Task]:
-        """Every environment's task."""
+        """Tasks of the environments, in order."""
         return [core.task for core in self.cores]
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Start an episode in every environment. `infos["seed"]` has their seeds.
+        """Start an episode in every environment. `infos["seed"]` holds the seeds.
 
         Args:
             seed: counted up for the environments: `seed`, `seed + 1`, ...; or one for each.
             options: `start_url` and `goal` for open-ended tasks; `reset_mask`, an array of N truth values, for the
-                environments to reset. The others' observations stay, and they are missing in the infos.
+                environments to reset. The other environments keep their observations and are missing in the infos.
 
         Raises:
             EnvError: a task could not be brought to its start.
             TypeError: `reset_mask` is not an array of truth values.
-            ValueError: not N seeds or truth values, none is true, or nothing was reset before.
+            ValueError: there are not N seeds or truth values, no value is true, or the first reset has a mask.
         """
         options = dict(options or {})
         chosen = _chosen(options.pop("reset_mask", None), self.num_envs)
@@ -129,7 +129,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
             configure(self.cores[number], options)
             if (one := seeds[number]) is not None:
                 self._rngs[number], _ = gym.utils.seeding.np_random(one)
-        self.closed = False  # a reset opens again what was closed
+        self.closed = False  # a reset reopens a closed environment
         results = _together([self.cores[number].reset(self._seed(number, seeds[number])) for number in chosen])
         infos: dict[str, Any] = {}
         observations = list(self.observations) or [seen for seen, _ in results]
@@ -172,11 +172,11 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
         return self._batch(seen), np.array(rewards, dtype=np.float64), ended, cut_off, infos
 
     def privileged(self) -> list[dict[str, Any] | None]:
-        """Return every environment's privileged view."""
+        """Return the oracle's next action and its reason for each environment; None where there is none."""
         return [core.privileged() for core in self.cores]
 
     def render(self) -> tuple[Any, ...] | None:
-        """Return every page as an RGB array or as text, by the render mode."""
+        """Return every page as an RGB array or as text, depending on the render mode."""
         if self.render_mode == "ansi":
             return tuple(map(as_text, self.observations))
         if self.render_mode == "rgb_array":
@@ -184,15 +184,14 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
         return None
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close every context."""
+        """Close the browser context of every environment."""
         if used := [core for core in self.cores if runtime_is_needed(core)]:
             _together([core.close() for core in used], timeout=60)
 
     def _add_info(self, vector_infos: dict[str, Any], env_info: dict[str, Any], env_num: int) -> dict[str, Any]:
-        """Add an environment's info, as Gymnasium does.
+        """Add an environment's info as Gymnasium does, except for `score`, whose values become arrays of objects.
 
-        What stands under a key of a task's `score` may be of another kind in each environment, or at each step: it
-        stays as it is, in an array of objects.
+        The type of a value in a task's `score` may differ between environments and steps.
         """
         infos = super()._add_info(
             vector_infos, {key: value for key, value in env_info.items() if key != "score"}, env_num
@@ -222,7 +221,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
 def _cores(
     number: int, tasks: Sequence[Task | str] | None, args: tuple[Any, ...], options: dict[str, Any]
 ) -> list[EnvCore]:
-    """Make the environments: `number` of one task, or of several in turn."""
+    """Create `number` environments of one task, or of several tasks in turn."""
     if tasks is None:
         task = options.pop("task", None)
         cores = [make_core(*args, task=copy.deepcopy(task), **options) for _ in range(number)]
@@ -245,7 +244,7 @@ def _for_each(seed: int | Sequence[int | None] | None, number: int) -> list[int 
     """Return a seed for each environment.
 
     Raises:
-        ValueError: there are too many or too few.
+        ValueError: there are too many or too few seeds.
     """
     if seed is None:
         return [None] * number
@@ -258,11 +257,11 @@ def _for_each(seed: int | Sequence[int | None] | None, number: int) -> list[int 
 
 
 def _chosen(mask: Any, number: int) -> list[int]:
-    """Return the environments that a mask names; all without one.
+    """Return the indices of the environments that a mask selects; all indices without a mask.
 
     Raises:
-        TypeError: it is not an array of truth values.
-        ValueError: it has the wrong shape, or none is true.
+        TypeError: the mask is not an array of truth values.
+        ValueError: the mask has the wrong shape, or no true value.
     """
     if mask is None:
         return list(range(number))
@@ -274,9 +273,9 @@ def _chosen(mask: Any, number: int) -> list[int]:
 
 
 def _together(work: Sequence[Coroutine[Any, Any, T]], timeout: float | None = None) -> list[T]:
-    """Run coroutines concurrently on the runtime's loop, and return their results in order.
+    """Run coroutines concurrently on the runtime's loop and return their results in order.
 
-    All have ended when one's exception is raised, so that none goes on beside what is done next.
+    An exception is raised once all have ended, so that none keeps running afterwards.
     """
 
     async def gathered() -> list[T]:

@@ -1,1 +1,1 @@
-"""Carries actions out: with mouse, keyboard and DOM; finds their targets; waits until the page has settled."""
+"""Execution of actions: mouse, keyboard and DOM, search for targets, waiting until the page has settled."""

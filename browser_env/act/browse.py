@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 NAVIGATION_TIMEOUT = 15.0
-"""Seconds for a server to answer a navigation."""
+"""Seconds that a server may take to answer a navigation."""
 
 
 async def browse(session: Session, action: Action, seconds: float) -> None:
-    """Carry out an action that is not about an element.
+    """Carry out an action on the browser, not on an element.
 
     Args:
-        session: where to act.
+        session: the session to act in.
         action: any other kind is ignored.
         seconds: how long a server may take to answer.
 
     Raises:
-        ActionError: it can't be done, or the page did not load.
+        ActionError: the action is impossible, or the page did not load.
     """
     from playwright.async_api import Error
 
@@ -60,13 +60,13 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
                 if action.index >= len(session.tabs):
                     raise ActionError(f"There are {len(session.tabs)} tabs; the first has index 0.")
                 await session.focus_tab(action.index)
-            case Wait() if not isinstance(tab, DeterministicTab):  # which advances its time itself
+            case Wait() if not isinstance(tab, DeterministicTab):  # a deterministic tab advances its time itself
                 await tab.pass_by(action.ms, patience=action.ms / 1000)
     except (Error, TimeoutError) as error:
         late = f"Timeout: no answer within {lasted(seconds, time.monotonic() - began)}"
         text = str(error) if isinstance(error, Error) else late
         if "Download is starting" in text:
-            return  # the address is a file's: it is reported as an event
+            return  # the download is reported as an event
         if "net::" in text or "invalid URL" in text or "Timeout" in text:
             with contextlib.suppress(Error):  # there may be nothing to stop
                 await session.active.told(session.active.protocol.send("Page.stopLoading"))
@@ -93,7 +93,7 @@ async def _through_history(session: Session, by: int, seconds: float) -> None:
 
 
 async def _checked_url(session: Session, url: str) -> str:
-    """Return an address in full, if it may be opened."""
+    """Return an address in full, after checking that it may be opened."""
     access = session.access
     full = url if access.folders and url.startswith("file:///") else full_url(url)
     await access.check_url(full)
@@ -107,7 +107,7 @@ def full_url(url: str) -> str:
     """Return an address with its scheme, https if none is given.
 
     Raises:
-        ActionError: such addresses can't be opened.
+        ActionError: the address is of a kind that can't be opened.
     """
     if url.startswith(("http://", "https://", "about:", "data:")):
         return url

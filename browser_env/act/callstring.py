@@ -1,4 +1,4 @@
-"""Parses call strings, the usual form of web agents' actions: `click("12")`, `fill('7', 'x')`.
+"""Parsing of call strings, the usual form of web agents' actions: `click("12")`, `fill('7', 'x')`.
 
 The text is parsed into a syntax tree, of which only literals are used; nothing is executed. Calls on `page` and on
 locators are parsed by `browser_env.act.playwright_call`.
@@ -77,7 +77,7 @@ def parse_call(text: str) -> dict[str, Any]:
     """Turn a call string into an action dict.
 
     Raises:
-        ActionError: not one call of a known name with literal arguments.
+        ActionError: the text is not a single call of a known name with literal arguments.
     """
     try:
         lines = ast.parse(text.strip()).body
@@ -98,7 +98,7 @@ def parse_call(text: str) -> dict[str, Any]:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean ...?` for a word that is close to a known one, else an empty text."""
+    """Return ` Did you mean ...?` for a word that is close to a known one, otherwise an empty text."""
     close = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.7)
     return f" Did you mean {close[0]}?" if close else ""
 
@@ -136,7 +136,7 @@ def _named_call(name: str, node: ast.Call) -> dict[str, Any]:
 
 
 def _element(value: Any) -> Any:
-    """BrowserGym's element ids are text, ours are integers; other text may be a selector."""
+    """Convert BrowserGym's text ids to integers. Integer ids and selectors are returned unchanged."""
     if isinstance(value, str):
         try:
             return int(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 SCROLL_STEP = 400
-"""CSS pixels that `{"scroll":"down"}` moves."""
+"""CSS pixels that `{"scroll":"down"}` scrolls."""
 
 _SCROLLS: dict[str, dict[str, int]] = {
     "down": {"dy": SCROLL_STEP},
@@ -23,17 +23,17 @@ MAIN: dict[str, str] = {
     "upload": "id", "navigate": "url", "new_tab": "url", "focus_tab": "index", "wait": "ms", "message": "text",
     "ask_user": "question", "finish": "answer", "infeasible": "reason",
 }  # fmt: skip
-"""The argument that is the value of the action's name. `scroll` takes a direction, the rest take true."""
+"""Main argument of each action, given as the value of the action's name. `scroll` takes a direction instead."""
 
 _ONE = {"select": {"option": "options"}, "upload": {"file": "files"}}
-"""How a list's only item is named instead: `{"select":5,"option":"Red"}`."""
+"""Singular names for a list's only item, as in `{"select":5,"option":"Red"}`."""
 
 BARE = ("back", "forward", "reload", "close_tab")
-"""Actions without arguments: `{"back":true}`."""
+"""Actions without arguments, such as `{"back":true}`."""
 
 
 def expand(data: dict[str, Any]) -> dict[str, Any] | None:
-    """Turn the compact dict into the full one, or return None if it is not compact. Arguments are not checked."""
+    """Expand a compact dict to the full one; return None if the dict is not compact. Arguments are not checked."""
     if "action" in data:
         return None
     name = next((key for key in data if key in MAIN or key in BARE or key == "scroll"), None)

@@ -1,7 +1,8 @@
-"""Drags with the mouse, and those that the browser itself makes of them, which carry data.
+"""Mouse drags, and the native drags with data into which the browser may turn them.
 
-The latter follow the system's mouse, which there is none of here. Asked to, Chromium hands over what is dragged, and is
-told where it goes instead (https://chromedevtools.github.io/devtools-protocol/tot/Input/#event-dragIntercepted).
+Native drags follow the system's mouse, which doesn't exist here. On request, Chromium reports the dragged data instead,
+and takes the drag's positions from us
+(https://chromedevtools.github.io/devtools-protocol/tot/Input/#event-dragIntercepted).
 """
 
 from __future__ import annotations
@@ -18,24 +19,23 @@ from selfsurf.browser_env.session.page_script import PageScript, document_was_re
 from selfsurf.browser_env.session.tab import Tab
 
 HOLD = 300.0
-"""Milliseconds that a drag which did nothing holds still at its second try; lists that scroll by touch want 250."""
+"""Milliseconds to hold still when a drag without effect is retried; lists that scroll by touch require 250."""
 
 DRAG_STEPS = 5
-"""Mouse moves in a drag; pages measure the distance and what is passed on the way."""
+"""Number of mouse moves in a drag; pages measure the distance and the elements passed on the way."""
 
 DWELL = 150.0
-"""Milliseconds that the mouse stays at the target where the page keeps time: SortableJS looks every 50, Muuri every
-100."""
+"""Milliseconds that the mouse stays at the target if the page uses timers: SortableJS checks every 50, Muuri 100."""
 
 HANDED_OVER = 1.0
-"""Seconds for what is dragged to be handed over, once the page has let a drag begin; it is a millisecond."""
+"""Seconds to wait for the dragged data once the page has let a drag begin; usually a millisecond is enough."""
 
 
 async def drag(targets: Targets, action: Drag) -> str:
     """Press at one place, move to the other in steps, through the points of `via` if any, and release.
 
-    A drag of an element that changes nothing on the page is tried once more, holding still after the press: some lists
-    take that for the sign that something is to be moved.
+    A drag of an element that changes nothing on the page is retried once, holding still after the press, which some
+    lists require before they move an item.
 
     Raises:
         ActionError: an end can't be reached, or the drag changed nothing.
@@ -56,16 +56,16 @@ async def drag(targets: Targets, action: Drag) -> str:
 
 
 async def _state(targets: Targets) -> tuple[str, str | None, int]:
-    """Return the page's edition, its markup if it has no frames or shadow roots, and the number of its requests."""
+    """Return the page's edition, its markup if it has no frames or shadow roots, and its number of requests."""
     tab = targets.tab
     edition, markup = await asyncio.gather(tab.call("edition"), tab.call("pageText"))
     return edition, markup, tab.clock
 
 
 async def _unchanged(targets: Targets, source: int, before: tuple[str, str | None, int]) -> bool:
-    """Has nothing come of it? What an element like a canvas shows can't be known, nor what frames do.
+    """Whether a drag has had no visible effect; False where effects can't be seen, as in a canvas or a foreign frame.
 
-    A request is an effect, whatever the page makes of its answer.
+    A request is an effect, whatever the page does with the response.
     """
     if source in targets.foreign or (await targets.ask("draws", source))["draws"]:
         return False
@@ -75,10 +75,10 @@ async def _unchanged(targets: Targets, source: int, before: tuple[str, str | Non
 
 
 async def _drag_once(targets: Targets, action: Drag, source: int | Point, target: int | Point, hold: float) -> None:
-    """Drag.
+    """Drag once from a source to a target.
 
-    The target is located after the drag has begun, which may move things, and is scrolled into view with the mouse held
-    down. Both ends are located once before that: a press with nowhere to go would be a click.
+    The target is located after the drag has begun, which may move elements, and is scrolled into view with the mouse
+    held down. Both ends are located once before that, since a press without a destination would be a click.
     """
     await targets.point(target)
     start = await targets.point(source, press=True)
@@ -95,13 +95,13 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
     try:
         if hold:
             await targets.tab.pass_by(hold)
-        # A few pixels first: browsers and libraries begin a drag at the press, once the mouse has moved a little.
+        # Move a few pixels first: browsers and libraries begin a drag at the press once the mouse has moved a little.
         reacts_later = False
         for x, y in way or [(start[0] + 3, start[1] + 3), (start[0] + 6, start[1] + 6)]:
             await held.move(x, y)
             told = await heed()
             reacts_later |= told["timed"]
-            if told["begun"] and id not in targets.foreign:  # other sites' are never handed over
+            if told["begun"] and id not in targets.foreign:  # drags in other sites' frames are never reported
                 await held.take_over()
         end = await targets.point(target)
         (left, top), steps = held.at, range(1, DRAG_STEPS + 1)
@@ -109,11 +109,11 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
             await held.move(x, y)
         await held.move(*end)
         on_the_way = await heed(last=True)
-        # Timers that go with a rearrangement on the way only follow it up.
+        # Timers set during a rearrangement on the way only complete it.
         reacts_later |= on_the_way["timed"] and not on_the_way["rearranged"]
         if reacts_later and not held.carries_data:
             await targets.tab.pass_by(DWELL)
-    except BaseException:  # not to be awaited: the page may hang
+    except BaseException:  # the release is not awaited: the page may hang
         letting_go = asyncio.ensure_future(held.release(drop=False))
         letting_go.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         raise
@@ -121,9 +121,9 @@ async def _drag_once(targets: Targets, action: Drag, source: int | Point, target
 
 
 async def _heed(page: PageScript, **where: Any) -> dict[str, bool]:
-    """Return what the page has done in a drag since this was asked last (`page/press.js`).
+    """Return what the page has done in a drag since the last call (`page/press.js`).
 
-    That is nothing where the press has led elsewhere.
+    All values are False if the press has led to another document.
     """
     from playwright.async_api import Error
 
@@ -137,10 +137,10 @@ async def _heed(page: PageScript, **where: Any) -> dict[str, bool]:
 
 
 class _HeldMouse:
-    """The mouse while its button is down, and what it drags, if the browser has made a drag of that.
+    """The mouse while its button is down, with the data it drags if the browser has begun a native drag.
 
     Args:
-        tab: where it is.
+        tab: tab of the mouse.
     """
 
     def __init__(self, tab: Tab) -> None:
@@ -152,7 +152,7 @@ class _HeldMouse:
 
     @property
     def carries_data(self) -> bool:
-        """Has the browser made a drag of it, in which the page hears of the mouse only as it moves?"""
+        """Whether a native drag has begun, in which the page receives an event only when the mouse moves."""
         return self._dragged is not None
 
     async def press(self, at: Point) -> None:
@@ -164,7 +164,7 @@ class _HeldMouse:
         )
 
     async def move(self, x: float, y: float) -> None:
-        """Move there, which the page is told with its next frame."""
+        """Move the mouse to a point; the page receives the move with its next frame."""
         if self._tab.dragged.done() and self._dragged is None:
             await self.take_over()
         self.at = x, y
@@ -175,7 +175,7 @@ class _HeldMouse:
             await self._send("mouseMoved", buttons=1, force=PRESSURE)
 
     async def take_over(self) -> None:
-        """Drag from now on what the browser hands over. It is waited for once: nothing may come."""
+        """Continue as a native drag with the browser's data. Waits for the data only once, since none may come."""
         if self._dragged is None:
             bound, self._waited = 0.0 if self._waited else HANDED_OVER, True
             with contextlib.suppress(TimeoutError):
@@ -183,7 +183,7 @@ class _HeldMouse:
                 await self._drag("dragEnter")
 
     async def release(self, *, drop: bool = True) -> None:
-        """Let go; what is dragged falls on what is there, if it is to drop."""
+        """Release the button. The dragged data is dropped, or with `drop=False` the drag is cancelled."""
         if self._dragged is None:
             letting_go = self._send("mouseReleased", clickCount=1)
         else:

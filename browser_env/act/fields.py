@@ -18,31 +18,31 @@ from selfsurf.browser_env.safety.files import uploadable
 from selfsurf.browser_env.text import clip
 
 CHOOSER_BOUND = 2.0
-"""Seconds for a file chooser to open after the click."""
+"""Seconds that a file chooser may take to open after the click."""
 
 CHOOSER_STEP = 50.0
-"""Milliseconds of the page's time from one look for it to the next."""
+"""Milliseconds of page time between two checks for the file chooser."""
 
 LIST_BOUND = 1.0
-"""Seconds for a list to open, or to offer what was typed, before an option is missing."""
+"""Seconds that a list may take to open, or to offer the typed text, before an option counts as missing."""
 
 CHOICE_BOUND = 0.3
-"""Seconds for a list to take in a choice before the next one."""
+"""Seconds that a list may take to process a choice before the next one."""
 
 TAKEN_IN = 150.0
-"""Milliseconds for an editor to take in what is selected: Slate looks every 100."""
+"""Milliseconds that an editor may take to process a selection: Slate checks every 100."""
 
 PRESSES = 5
-"""Times that an option is aimed at while its list moves."""
+"""Maximum number of presses on an option whose list moves."""
 
 MOST_PAGES = 100
-"""Times that a list is scrolled by its height in search of an option."""
+"""Maximum number of times that a list is scrolled by its height in search of an option."""
 
 MOST_OPTIONS = 100
-"""Options of a list of several that are unselected at most."""
+"""Maximum number of options to deselect in a multiple-choice list."""
 
 MANY_LINES = 40
-"""Lines from which on they are pasted as a whole into any editor."""
+"""Number of lines above which a text is pasted as a whole into any editor."""
 
 _TRUE = frozenset({"true", "on", "yes", "1", "checked", "check"})
 _FALSE = frozenset({"false", "off", "no", "0", "unchecked", "uncheck", ""})
@@ -52,15 +52,15 @@ async def fill(targets: Targets, action: Fill) -> str:
     """Replace a field's value; return how: `keyboard`, `dom` or `mouse`.
 
     Raises:
-        ActionError: the field can't be written to, holds another text afterwards, or the browser rejects it. Of a
-            plain text field the step's end tells (`Session.note_read_back`).
+        ActionError: the field can't be written to, holds another text afterwards, or the browser rejects the text.
+            Plain text fields are checked at the end of the step (`Session.note_read_back`).
     """
     id = await _target(targets, action)
     return await _fill(targets, id, action.text, number=targets.session.aim())
 
 
 async def _fill(targets: Targets, id: int, text: str, *, number: int = 0) -> str:
-    """Like `fill`; without a number a plain text field is read back by nobody."""
+    """Like `fill`, for an element's id. Without a number, a plain text field is not read back."""
     ready = await targets.ask("prepareFill", id, text=text, number=number)
     match ready["how"]:
         case "done":
@@ -84,16 +84,16 @@ async def _fill(targets: Targets, id: int, text: str, *, number: int = 0) -> str
 
 
 async def _fill_editor(targets: Targets, id: int, text: str, *, code: bool) -> str:
-    """Replace an editor's text, which may have a model of its own that the page shows in part.
+    """Replace the text of an editor, whose own model may be only partly shown on the page.
 
-    Code is pasted as a whole: editors of code indent a new line by themselves, and each takes its time. Elsewhere lines
-    are written one by one; what pasted text becomes there is the editor's affair.
+    Code is pasted as a whole, because code editors indent every new line by themselves and take time for it. Elsewhere
+    lines are written one by one, because the result of a paste depends on the editor.
     """
     keyboard, world = targets.tab.page.keyboard, targets.world(id)
     await press_chord(targets, "ControlOrMeta+a")
     lines = re.split(r"\r?\n", text)
     if len(lines) > 1 and (code or len(lines) > MANY_LINES):
-        await world.call("settle", frames=1, bound=100)  # the selection is news to the editor
+        await world.call("settle", frames=1, bound=100)  # lets the editor notice the selection
         if (await world.call("paste", text=text))["taken"]:
             await world.call("settle", frames=2, bound=500)
             if not await _reads_otherwise(targets, id, text, code=code):
@@ -117,8 +117,8 @@ async def _fill_editor(targets: Targets, id: int, text: str, *, code: bool) -> s
 
 
 async def _reads_otherwise(targets: Targets, id: int, text: str, *, code: bool) -> str:
-    """Return what an editor holds, if that is another text than was written; empty if it is the same."""
-    if code:  # all of it is read by copying it
+    """Return an editor's text if it differs from the written text; otherwise an empty text."""
+    if code:  # the whole text is read by copying
         await press_chord(targets, "ControlOrMeta+a")
     answer = await targets.ask("written", id, text=text)
     if code:
@@ -127,7 +127,7 @@ async def _reads_otherwise(targets: Targets, id: int, text: str, *, code: bool) 
 
 
 def _accepted(id: int, answer: dict[str, Any]) -> None:
-    """Check what the page says of a value that was set, or of an editor's text.
+    """Check the page's report on a value that was set, or on an editor's text.
 
     Raises:
         ActionError: the field holds another text now, or the browser doesn't accept it.
@@ -137,7 +137,7 @@ def _accepted(id: int, answer: dict[str, Any]) -> None:
 
 
 def _note_reverted(targets: Targets, id: int, answer: dict[str, Any]) -> None:
-    """Note that the page put another value in the place of the one that was set: a menu may do so, or it refuses it."""
+    """Record an event if the page has replaced the value that was set, as a menu or a rejecting page does."""
     if event := event_of(id, answer):
         targets.session.note(event)
 
@@ -168,7 +168,7 @@ async def select(targets: Targets, action: Select) -> str:
         if "focused" in answer:
             raise ActionError(f"The page took the focus from element {id}; nothing was selected.", "blocked")
     if "marked" in answer:
-        await press_chord(targets, "Shift")  # toolbars for what is marked come with a key or the mouse
+        await press_chord(targets, "Shift")  # toolbars for marked text appear after a key or mouse event
         if "editor" in answer:
             await targets.tab.pass_by(TAKEN_IN)
         return "keyboard"
@@ -188,7 +188,7 @@ async def _choose_all(targets: Targets, id: int, options: Sequence[str]) -> str:
     """Choose options of a custom list one after the other.
 
     Raises:
-        ActionError: one can't be chosen, or takes the place of another; the message says which are chosen.
+        ActionError: an option can't be chosen, or replaces another; the message lists the chosen options.
     """
     way, said = "dom", list[str]()
     for number, option in enumerate(options):
@@ -213,7 +213,7 @@ def _names(options: Sequence[str]) -> str:
 
 
 async def _check_chosen(targets: Targets, id: int, options: Sequence[str]) -> None:
-    """Check that a list which is still there shows options as chosen; in some, a click lets go of all others."""
+    """Select again the options that a list dropped at a later click, and record an event if any remain missing."""
     try:
         missing = (await targets.ask("notChosen", id, options=list(options)))["missing"]
         for one in missing if len(options) > 1 else ():
@@ -221,7 +221,7 @@ async def _check_chosen(targets: Targets, id: int, options: Sequence[str]) -> No
         if missing and len(options) > 1:
             await targets.world(id).call("settle", frames=2, bound=CHOICE_BOUND * 1000)
             missing = (await targets.ask("notChosen", id, options=list(options)))["missing"]
-    except ActionError:  # the list is gone, or going
+    except ActionError:  # the list has closed, or is closing
         return
     if missing:
         names = _names([one["option"] for one in missing])
@@ -229,7 +229,7 @@ async def _check_chosen(targets: Targets, id: int, options: Sequence[str]) -> No
 
 
 async def _choose(targets: Targets, id: int, option: str) -> str:
-    """Choose one option of a custom list, once more if it has gone, or is going, with a list that closes after each."""
+    """Choose one option of a custom list, with a retry if the list was closing after the previous choice."""
     try:
         return await _choose_once(targets, id, option)
     except ActionError as error:
@@ -240,23 +240,23 @@ async def _choose(targets: Targets, id: int, option: str) -> str:
 
 
 async def _choose_once(targets: Targets, id: int, option: str) -> str:
-    """Choose one option: open the list if it is closed, and type its text if it still isn't there."""
-    await targets.world(id).call("stilled", bound=CHOICE_BOUND * 1000)  # it may be closing
+    """Choose one option: open the list if it is closed, and type the option's text if the option is still missing."""
+    await targets.world(id).call("stilled", bound=CHOICE_BOUND * 1000)  # the list may be closing
     found = await targets.ask("optionIn", id, option=option)
     if not found.keys() & {"click", "done"}:
         if not found["options"] or found["opener"]:
             await click(targets, Click(id=targets.in_frame_of(id, found["opener"] or id)))
             found = await _once_there(targets, id, option)
-        if found.get("shut") and not found["text"]:  # it may have been about to close when it was clicked
+        if found.get("shut") and not found["text"]:  # the click may have come while the list was closing
             await click(targets, Click(id=id))
             found = await _once_there(targets, id, option, CHOICE_BOUND)
-        if found.get("shut") and not found["text"] and (await targets.ask("focus", id))["focused"]:  # or opens by keys
+        if found.get("shut") and not found["text"] and (await targets.ask("focus", id))["focused"]:  # may open by keys
             await press_chord(targets, "ArrowDown")
             found = await _once_there(targets, id, option)
         if not found.keys() & {"click", "done"} and found["text"]:
             await _fill(targets, targets.in_frame_of(id, found["at"]), option)
             found = await _once_there(targets, id, option)
-    for begins in (False, True):  # an option that begins with the text is taken where none is just that
+    for begins in (False, True):  # an exact option first, then one that begins with the text
         if not found.keys() & {"click", "done"} and found["options"]:
             found = await _scrolled_to(targets, id, option, found, begins=begins)
     if "done" in found:
@@ -270,9 +270,9 @@ async def _choose_once(targets: Targets, id: int, option: str) -> str:
 async def _scrolled_to(
     targets: Targets, id: int, option: str, found: dict[str, Any], *, begins: bool
 ) -> dict[str, Any]:
-    """Scroll a list that draws or loads its options as it is scrolled until one is there; return what chooses it.
+    """Scroll a list that is filled during scrolling until the option appears; return how to choose the option.
 
-    A page that shows no others means that all are there by now, or that more are loaded at the list's end.
+    If a page of the list shows no new options, all have been shown, or more are loaded at the list's end.
     """
     shown, to, world = found["options"], "start", targets.world(id)
     if begins and (found := await targets.ask("optionIn", id, option=option, begins=True)).keys() & {"click", "done"}:
@@ -307,7 +307,7 @@ async def _press_option(targets: Targets, id: int, option: int) -> str:
 
 
 async def _once_there(targets: Targets, id: int, option: str, bound: float = LIST_BOUND) -> dict[str, Any]:
-    """Return what chooses an option as soon as it is shown; lists open late."""
+    """Wait for an option to be shown, since lists open late, and return how to choose it."""
     end = targets.tab.seconds + bound
     while True:
         found = await targets.ask("optionIn", id, option=option)
@@ -317,7 +317,7 @@ async def _once_there(targets: Targets, id: int, option: str, bound: float = LIS
 
 
 async def upload(targets: Targets, action: Upload) -> str:
-    """Choose files, in the input or in the file chooser that a click opens."""
+    """Choose files in a file input, or in the file chooser that a click opens."""
     files = uploadable(action.files, targets.session.access.safety.upload_from)
     id = await _target(targets, action)
     found = await targets.ask("fileInput", id)
@@ -348,7 +348,7 @@ async def _through_chooser(targets: Targets, id: int, files: list[str]) -> None:
             await click(targets, Click(id=id))
             end = targets.tab.seconds + CHOOSER_BOUND
             while targets.tab.time is not None and not waiting.is_done() and targets.tab.seconds < end:
-                await targets.tab.pass_by(CHOOSER_STEP)  # a script may open it later
+                await targets.tab.pass_by(CHOOSER_STEP)  # a script may open the chooser later
         chooser = await waiting.value
     except NotOpened:
         raise ActionError(
@@ -364,5 +364,5 @@ async def _through_chooser(targets: Targets, id: int, files: list[str]) -> None:
 
 async def _target(targets: Targets, action: Fill | Select | Upload) -> int:
     id = await targets.resolve(action.id, action.selector)
-    assert id is not None  # the action has been validated: it has one or the other
+    assert id is not None  # a validated action has an id or a selector
     return id

@@ -1,4 +1,4 @@
-"""Actions with the keyboard: type text, press keys and chords."""
+"""Keyboard actions: type text, press keys and chords."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observe.written import event_of
 
 TYPE_LIMIT = 5000
-"""The most characters of one `type` action; `fill` takes any number."""
+"""Maximum number of characters of a `type` action; `fill` takes any number."""
 
 MASK_BOUND = 0.1
-"""Seconds for a mask to put the caret where it is to be."""
+"""Seconds that an input mask may take to place the caret."""
 
 PAUSE = 60.0
-"""Milliseconds between the keys for fields of one character each: many move the focus on by a timer."""
+"""Milliseconds between keys in fields of one character each, many of which move the focus on by a timer."""
 
 _OF_THE_BROWSER: dict[str, Action] = {
     **dict.fromkeys(("F5", "Control+F5", "Shift+F5", "Control+r", "Meta+r", "Control+Shift+R"), Reload()),
@@ -27,11 +27,11 @@ _OF_THE_BROWSER: dict[str, Action] = {
     **dict.fromkeys(("Alt+ArrowRight", "Meta+]"), Forward()),
     "Control+t": NewTab(), "Meta+t": NewTab(), "Control+w": CloseTab(), "Meta+w": CloseTab(),
 }  # fmt: skip
-"""Keys that the browser itself answers, unless the page does, and what they do. It has no window here that hears."""
+"""Keys that a browser with a window handles unless the page does, with the equivalent actions."""
 
 
 async def type_text(targets: Targets, action: Type, at_once: bool = False) -> str:
-    """Type at the end of an element's text, or wherever the focus is: key by key, or line by line with `at_once`."""
+    """Type at the end of an element's text, by default the focused one: key by key, or by lines with `at_once`."""
     if not action.text:
         raise ActionError("There is no text to type; fill with an empty text clears a field.")
     if len(action.text) > TYPE_LIMIT:
@@ -54,7 +54,7 @@ async def type_text(targets: Targets, action: Type, at_once: bool = False) -> st
             where = await targets.clear_way(id)
             if "covered" not in where:
                 await press_at(targets, (where["x"], where["y"]), Click(id=id))
-            number = targets.session.aim()  # what became of the click doesn't matter: the element has the focus
+            number = targets.session.aim()  # a missed click doesn't matter: the element takes the focus
             taking = {"take": True, "text": action.text, "number": number, "was": "" if ready["blank"] else None}
             if (await targets.ask("prepareType", id, **taking)).get("masked"):
                 await targets.world(id).call("settle", frames=2, bound=MASK_BOUND * 1000)
@@ -81,7 +81,7 @@ async def _write(targets: Targets, text: str, at_once: bool, pause: float) -> No
 
 
 async def press(targets: Targets, action: Press) -> str:
-    """Press a key or chord, at an element or wherever the focus is. No key stays pressed, whatever happens."""
+    """Press a key or chord at an element, by default the focused one. No key stays pressed, even after an error."""
     id = await targets.resolve(action.id, action.selector)
     if id is None:
         targets.note_focused()
@@ -104,7 +104,7 @@ async def press(targets: Targets, action: Press) -> str:
 
 
 async def press_chord(targets: Targets, key: str) -> None:
-    """Press a chord.
+    """Press a key or chord.
 
     Raises:
         ActionError: there is no such key or chord.

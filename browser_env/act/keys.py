@@ -1,4 +1,4 @@
-"""Names of keys and chords, in the spelling that Playwright takes."""
+"""Names of keys and chords in Playwright's spelling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEYS = {
 }  # fmt: skip
 
 _WRITTEN = {"\n": "Enter", "\r": "Enter", "\r\n": "Enter", "\t": "Tab", " ": "Space"}
-"""Keys that are given as the character that they write."""
+"""Keys that may be given as the character they produce."""
 
 _MODIFIERS = frozenset({"Control", "ControlOrMeta", "Meta", "Alt", "Shift"})
 
@@ -35,15 +35,15 @@ def key_chord(key: str) -> str:
 
 
 def pressed_key(chord: str) -> str:
-    """Return the last key of a chord in Playwright's spelling, the one that is pressed while the others are held."""
+    """Return the last key of a chord in Playwright's spelling, which is pressed while the others are held."""
     return "+" if chord.endswith("+") else chord.rpartition("+")[2]
 
 
 def held_keys(chord: str) -> list[str]:
-    """Return the keys of a chord in Playwright's spelling that are held while the last one is pressed."""
+    """Return the keys of a chord in Playwright's spelling that are held while the last key is pressed."""
     return [part for part in chord[: -len(pressed_key(chord)) - 1].split("+") if part]
 
 
 def is_modifier(key: str) -> bool:
-    """Can a key be held without doing something by itself?"""
+    """Whether a key can be held without doing something by itself."""
     return key.removesuffix("Left").removesuffix("Right") in _MODIFIERS

@@ -1,4 +1,4 @@
-"""Finds the element that a selector names: in the last observation, or with Playwright's locators."""
+"""Search for the element that a selector names: in the last observation, or with Playwright's locators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.tab import ForeignFrame
 
 MOST_NAMED = 5
-"""The most matching elements that an error about several lists."""
+"""Maximum number of matching elements that an error lists."""
 
 _CHANGED = "The page changed while the element was being located; try again."
 
@@ -31,7 +31,7 @@ async def find_element(targets: Targets, selector: str) -> int:
     """Return the id of the one element that a selector names.
 
     Raises:
-        ActionError: none matches, several do, or the selector is malformed.
+        ActionError: no element or several match, or the selector is malformed.
     """
     steps = parse_selector(selector)
     seen = _in_observation(steps, targets.elements)
@@ -41,7 +41,7 @@ async def find_element(targets: Targets, selector: str) -> int:
 
 
 def _in_observation(steps: Sequence[Step], elements: Sequence[Element]) -> int | None:
-    """The one element of the last observation with the role and name, if the selector gives these."""
+    """Return the id of the one observed element with the selector's role and name; None if there is no such element."""
     if len(steps) != 1:
         return None
     step = steps[0]
@@ -71,7 +71,7 @@ async def _in_page(targets: Targets, steps: Sequence[Step], selector: str) -> in
             others = [frame for frame in page.frames if frame is not page.main_frame and not frame.is_detached()]
             answers = await asyncio.gather(*(_handles(frame, steps) for frame in others), return_exceptions=True)
             for frame, handles in zip(others, answers, strict=True):
-                if not isinstance(handles, BaseException):  # a frame that was removed meanwhile has nothing
+                if not isinstance(handles, BaseException):  # a removed frame has no elements
                     found += [(frame, handle) for handle in handles]
     except Error as error:
         why = first_line(error).split("Error: ", 1)[-1].removeprefix("Locator.element_handles: ")
@@ -101,7 +101,7 @@ async def _handles(frame: Frame, steps: Sequence[Step]) -> list[ElementHandle]:
 
 
 async def _id_of(targets: Targets, frame: Frame, handle: ElementHandle) -> int:
-    """Return our id of Playwright's element, which the in-page script finds by its path."""
+    """Return our id of a Playwright element, which the in-page script finds by its path."""
     path, place = await _way(targets, frame, handle)
     world = targets.tab.main if place is None else place.world
     answer = await world.call("idAt", path=path, firstId=targets.session.next_id)
@@ -115,7 +115,7 @@ async def _id_of(targets: Targets, frame: Frame, handle: ElementHandle) -> int:
 
 
 async def _way(targets: Targets, frame: Frame, handle: ElementHandle) -> tuple[list[Any], ForeignFrame | None]:
-    """Return an element's path in the outermost document of its origin, and that document's frame (None: the top)."""
+    """Return an element's path in the outermost document of its origin, and the document's frame (None for the top)."""
     way = await handle.evaluate(with_dom(read_script("path")))
     for _ in range(way["hops"]):
         frame = frame.parent_frame or frame

@@ -1,4 +1,4 @@
-"""Actions with the mouse: click, hover, scroll. DOM events where the mouse can't reach."""
+"""Mouse actions: click, hover, scroll; DOM events where the mouse can't reach."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from selfsurf.browser_env.session.page_script import read_script, with_dom
 _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8, "ControlOrMeta": 4 if sys.platform == "darwin" else 2}
 
 PRESSURE = 0.5
-"""Of a mouse's button, as pointer events tell it (https://www.w3.org/TR/pointerevents/#dom-pointerevent-pressure)."""
+"""Pressure of a pressed mouse button in pointer events
+(https://www.w3.org/TR/pointerevents/#dom-pointerevent-pressure)."""
 
 
 async def click(targets: Targets, action: Click) -> str:
@@ -35,10 +36,10 @@ async def click(targets: Targets, action: Click) -> str:
 
 
 async def click_again(targets: Targets, action: Click) -> bool:
-    """Click once more, after a press that was stopped since something else had come under the mouse.
+    """Click again after a press that was stopped because something else had come under the mouse.
 
     Returns:
-        Was it clicked? Not if the element is covered now, or can't be clicked any more.
+        Whether the element was clicked: not if it is covered now, or can't be clicked any more.
     """
     if action.id is None:
         return False
@@ -85,7 +86,7 @@ async def hover(targets: Targets, action: Hover) -> str:
             return "dom"
         x, y = where["x"], where["y"]
     await targets.tab.page.mouse.move(x, y)
-    if id is not None:  # leaving something may have closed it and moved the element
+    if id is not None:  # leaving another element may have closed it and moved this one
         where = await targets.locate(id, hover=True)
         if "covered" not in where and (where["x"], where["y"]) != (x, y):
             await targets.tab.page.mouse.move(where["x"], where["y"])
@@ -93,9 +94,10 @@ async def hover(targets: Targets, action: Hover) -> str:
 
 
 async def scroll(targets: Targets, action: Scroll) -> str:
-    """Scroll the page, an element or what is at a point.
+    """Scroll the page, an element, or the content under a point.
 
-    The wheel is turned at a point, where the page takes it for itself, and where nothing scrolls: maps listen to it.
+    The wheel is turned if the page handles the wheel at the point itself, or if nothing scrolls: maps listen to the
+    wheel.
     """
     id = await targets.resolve(action.id, action.selector)
     size = targets.tab.page.viewport_size or {"width": 0, "height": 0}
@@ -130,7 +132,7 @@ async def scroll(targets: Targets, action: Scroll) -> str:
 
 
 async def _takes_wheel(targets: Targets, point: Point) -> bool:
-    """Does the page listen to the wheel there, so that it may do something else than scroll?"""
+    """Whether the page listens to the wheel at a point, so that the wheel may do something other than scroll."""
     function = with_dom(read_script("wheels"))
     asked = {"expression": f"({function})({point[0]}, {point[1]})", "includeCommandLineAPI": True}
     answer = await targets.tab.protocol.send("Runtime.evaluate", {**asked, "returnByValue": True})

@@ -1,6 +1,6 @@
-"""Carries actions out the way a user would: a hit-tested mouse, a keyboard, and DOM events as the last resort.
+"""Execution of actions the way a user would: hit-tested mouse, keyboard, and DOM events as the last resort.
 
-Only dispatches to `mouse`, `keyboard`, `fields` and `browse`. `targets` finds the elements they act on.
+Only dispatches to `mouse`, `keyboard`, `fields` and `browse`. `targets` finds the elements to act on.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _AT_PAGE: dict[str, Callable[[Targets, Any], Awaitable[str]]] = {
     "click": click, "hover": hover, "drag": drag, "scroll": scroll, "fill": fill, "select": select, "upload": upload,
     "press": press,
 }  # fmt: skip
-"""What carries out an action on the page; `type` needs more, and all others are the browser's."""
+"""Functions that carry out actions on the page, except `type`, which takes more arguments."""
 
 
 async def resolved(targets: Targets, action: Action) -> Action:
-    """Return the action with its selector, if it has one, replaced by the id of the element it stands for.
+    """Return the action with its selector, if any, replaced by the id of the element.
 
     Raises:
         ActionError: no element matches the selector, or several do.
@@ -36,19 +36,20 @@ async def resolved(targets: Targets, action: Action) -> Action:
 
 
 async def perform(targets: Targets, action: Action, *, at_once: bool = False) -> str:
-    """Carry an action out.
+    """Carry out an action.
 
     Args:
         targets: the page to act on.
-        action: what to do.
-        at_once: `type` inserts its text as a whole, not key by key: it holds a secret, which the page could
-            otherwise repeat piece by piece.
+        action: the action.
+        at_once: whether `type` inserts its text as a whole and not key by key, because it holds a secret, which the
+            page could otherwise repeat piece by piece.
 
     Returns:
-        Which way it went: `mouse`, `keyboard`, `dom` (DOM events, where no click could reach), or `browser`.
+        How the action was carried out: `mouse`, `keyboard`, `dom` (DOM events, where no click could reach), or
+        `browser`.
 
     Raises:
-        ActionError: it can't be done on this page; the message tells the agent why.
+        ActionError: the action is impossible on this page; the message gives the agent the reason.
     """
     from playwright.async_api import Error
 
@@ -63,4 +64,4 @@ async def perform(targets: Targets, action: Action, *, at_once: bool = False) ->
     except Error:
         if not await targets.session.has_closed(tab):
             raise
-        return "keyboard" if isinstance(action, Press | Type | Fill) else "mouse"  # it closed its own tab
+        return "keyboard" if isinstance(action, Press | Type | Fill) else "mouse"  # the action closed its own tab

@@ -37,7 +37,7 @@ _AT_LOCATOR: _Calls = {
     "scroll_into_view_if_needed": ("scroll", (), {}),
     "set_input_files": ("upload", ("files",), {}),
 }
-"""Methods of a locator. On the page itself they take a selector first."""
+"""Methods of a locator. Methods of the page with these names take a selector first."""
 
 _AT_PAGE: _Calls = {
     "goto": ("navigate", ("url",), {}),
@@ -59,14 +59,14 @@ _NAMES = {
     "value": "text", "label": "options", "click_count": "count", "files": "files", "timeout": "", "no_wait_after": "",
     "force": "", "delay": "", "wait_until": "", "checked": "text", "delta_x": "dx", "delta_y": "dy", "steps": "",
 }  # fmt: skip
-"""Named arguments and our fields; empty for arguments without effect here."""
+"""Our fields by Playwright's named arguments; empty for arguments without effect here."""
 
 
 def parse_playwright(function: ast.Attribute, node: ast.Call) -> dict[str, Any]:
     """Turn a method call into an action dict.
 
     Raises:
-        ActionError: there is no action for it, or its arguments are not literals.
+        ActionError: there is no equivalent action, or an argument is not a literal.
     """
     name, owner = function.attr, function.value
     if isinstance(owner, ast.Name) and owner.id == "page":
@@ -91,7 +91,7 @@ def parse_playwright(function: ast.Attribute, node: ast.Call) -> dict[str, Any]:
 
 
 def _on_page(node: ast.expr) -> bool:
-    """Does the chain start with `page`, or with one of its locator calls?"""
+    """Whether a chain of calls starts with `page`, or with one of its locator calls."""
     while isinstance(node, ast.Call | ast.Attribute):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             return node.func.id in STARTS

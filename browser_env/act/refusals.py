@@ -1,4 +1,4 @@
-"""Why an element can't be acted on, as one sentence that the agent can use."""
+"""Reasons why an element can't be acted on, as sentences for the agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXAMPLES = {
     "week": "2026-W05",
     "color": "#ff8800",
 }
-"""Input types with a fixed format, and an example of it."""
+"""Examples for input types with a fixed format."""
 
 
 _REFUSALS = {
@@ -51,7 +51,7 @@ _REFUSALS = {
     "kind": "Element {id} is a {kind}, which this action is not for.",
     "stepped": "Element {id} is a {kind} of the page's own: press arrow keys in it, or drag it.",
 }
-"""The in-page script's error codes (`page/act.js`), and what the agent reads."""
+"""Messages for the agent by the in-page script's error codes (`page/act.js`)."""
 
 
 _NOT_FOUND = ("unknown", "gone")

@@ -1,4 +1,4 @@
-"""Parses selectors, which name an action's target instead of an id; `act.locator` finds the element.
+"""Parsing of selectors, which name an action's target in place of an id; `act.locator` finds the element.
 
 Two forms: a Playwright selector (`text=Go`, `role=button[name="Go"]`, `#go`, `xpath=//a`), or a chain of its locator
 calls (`get_by_role("button", name="Go").nth(1)`). Chains are parsed into a syntax tree, of which only literals are
@@ -31,7 +31,7 @@ _METHODS: dict[str, tuple[int, tuple[str, ...]]] = {
     "nth": (1, ()),
     "filter": (0, ("has_text", "has_not_text", "visible")),
 }
-"""Locator calls: their number of positional arguments, and their named arguments."""
+"""Locator methods, with their number of positional arguments and their named arguments."""
 
 _PROPERTIES = ("first", "last", "content_frame")
 STARTS = tuple(name for name in _METHODS if name.startswith("get_by_") or name.endswith("locator"))
@@ -48,7 +48,7 @@ _TAGS = frozenset(
 
 @dataclass(frozen=True)
 class Step:
-    """One link of a chain: a method of Playwright's locators with its literal arguments, or a property."""
+    """One step of a locator chain: a method with its literal arguments, or a property."""
 
     method: str
     args: tuple[Any, ...] = ()
@@ -69,15 +69,15 @@ def spell(steps: tuple[Step, ...]) -> str:
 
 
 def looks_like_selector(text: str) -> bool:
-    """Could this be a selector? A single word is one only if it is the name of a tag."""
+    """Whether a text could be a selector. A single word is a selector only if it is the name of a tag."""
     return text in _TAGS or re.search(r"[^\w\s-]", text) is not None
 
 
 def parse_selector(text: str) -> tuple[Step, ...]:
-    """Read a selector into steps.
+    """Parse a selector into steps.
 
     Raises:
-        ActionError: it is empty, a number, or a chain that is not made of locator calls with literals.
+        ActionError: the selector is empty, a number, or a chain that is not made of locator calls with literals.
     """
     text = text.strip()
     if not text or text.lstrip("-").isdigit():
@@ -92,10 +92,10 @@ def parse_selector(text: str) -> tuple[Step, ...]:
 
 
 def steps_of(node: ast.expr) -> tuple[Step, ...]:
-    """Read a chain of locator calls, with or without `page.` before it.
+    """Parse a chain of locator calls, with or without `page.` before it.
 
     Raises:
-        ActionError: something else is in it.
+        ActionError: the chain contains something else.
     """
     steps: list[Step] = []
     while True:
@@ -144,7 +144,7 @@ def literals(name: str, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
     """Return a call's positional and named arguments.
 
     Raises:
-        ActionError: one is not a literal, or they are not given one by one.
+        ActionError: an argument is not a literal, or is unpacked with `**`.
     """
     if any(keyword.arg is None for keyword in node.keywords):
         raise ActionError(f"The arguments of {name} must be given one by one.")

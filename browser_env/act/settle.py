@@ -1,9 +1,9 @@
-"""Decides when a page has settled after an action: by events, within bounds, never by sleeping.
+"""Detection of when a page has settled after an action: by events, within time limits, never by sleeping.
 
 Navigations and requests are watched here; the DOM is watched in the page (`page/settle.js`), and so are the short
-timers that the action's events set (`page/timers.js`). Workers and sockets can't be seen: if nothing has happened yet
-though something should, their answer is inferred from loading indicators and from the page's listeners for this kind of
-action (`page/loading.js`).
+timers that the action's events set (`page/timers.js`). Workers and sockets can't be observed: if nothing has happened
+yet though something should have, their answer is inferred from loading indicators and from the page's listeners for
+this kind of action (`page/loading.js`).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from selfsurf.browser_env.session.tab import Tab
 T = TypeVar("T")
 
 FRAME_BOUND = 3.0
-"""Seconds for a frame of another origin to answer; otherwise it is left out."""
+"""Seconds that a frame of another origin may take to answer before it is left out."""
 
 DOCUMENTS = 20
-"""Documents in a row after which the next is not waited for: the page goes on loading itself."""
+"""Number of documents in a row after which the next one is not waited for, since the page keeps reloading itself."""
 
 Hint: TypeAlias = Literal["", "enter", "button", "text", "hover", "input"]
-"""Actions to which pages may react late: Enter was pressed, a button was clicked, a field's text was changed, the
-mouse was moved over something, another input. Empty for what is done to the browser."""
+"""Kinds of actions to which pages may react late: Enter was pressed, a button was clicked, a field's text was changed,
+the mouse was moved over something, another input. Empty for actions on the browser."""
 
 
 def hint_of(action: Action) -> Hint:
-    """Return which kind of late reaction an action may cause."""
+    """Return the kind of late reaction that an action may cause."""
     match action:
         case Press(key=key) if key.lower() in ("enter", "return"):
             return "enter"
@@ -54,34 +54,35 @@ def hint_of(action: Action) -> Hint:
 
 @dataclass(frozen=True)
 class Bounds:
-    """How long settling may take at most, in seconds."""
+    """Time limits of settling, in seconds."""
 
     load: float = 10.0
-    """For a navigation to commit and load."""
+    """Seconds for a navigation to commit and load."""
     network: float = 3.0
-    """For requests that the action started."""
+    """Seconds for requests that the action started."""
     quiet: float = 1.0
-    """For the DOM to stop changing."""
+    """Seconds for the DOM to stop changing."""
     busy: float = 3.0
-    """For loading indicators to go (`aria-busy`, spinners, "Loading ..."); a permanent one is waited for once."""
+    """Seconds for loading indicators to disappear (`aria-busy`, spinners, "Loading ..."); a permanent indicator is
+    waited for only once."""
     reaction: float = 1.3
-    """For timers of up to 600 ms that the action's events have set, and those that these set, all together; and for a
-    first reaction to Enter, if the page listens for it and nothing has happened yet. Buttons with listeners, popups
-    that are announced or just opening, pictures without a box, and changes of a field with suggestions get two fifths
-    of it."""
+    """Seconds for timers of up to 600 ms that the action's events have set, and timers that these set, all together;
+    also for a first reaction to Enter, if the page listens for it and nothing has happened yet. Buttons with listeners,
+    popups that are announced or just opening, pictures without a box, and changes of a field with suggestions get two
+    fifths of this time."""
     frames: int = 1
-    """Frames in a row without a DOM change that count as quiet."""
+    """Number of frames in a row without a DOM change that count as quiet."""
 
 
 class Settling:
-    """One tab settling after an action: what is still pending, and how much longer to wait for it.
+    """The settling of a tab after an action: pending loads and requests, and the time left to wait for them.
 
     Args:
         tab: the tab that was acted on.
-        bounds: how long to wait at most.
-        since: the tab's clock before the action; what was pending before isn't waited for.
-        hint: which kind of late reaction the action may cause.
-        acted_in: the script in the frame that was acted in, if that is known.
+        bounds: time limits.
+        since: the tab's clock before the action; earlier loads and requests aren't waited for.
+        hint: kind of late reaction that the action may cause.
+        acted_in: script in the frame that was acted in, if known.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Settling:
         self.since = since
         self._hint: Hint = hint
         self._timers_left = bounds.reaction if hint and not isinstance(tab, DeterministicTab) else 0.0
-        """Seconds for which timers are still waited for, by the page's clock."""
+        """Seconds, by the page's clock, for which timers are still waited for."""
         self._documents = tab.documents
         self._passed = False
         self._announced = False
@@ -125,7 +126,7 @@ class Settling:
                 await self.wait_for_traffic()
 
     def _load_until(self) -> float:
-        """Return until when loads are waited for: once a page is there, its pictures and frames are only requests."""
+        """Return when waiting for loads ends. Once a page is parsed, its images and frames only count as requests."""
         parsed = self.tab.parsed_at
         if self._reloads():
             return 0.0
@@ -137,15 +138,15 @@ class Settling:
         return 0.0 if self._reloads() else self._parts_end()
 
     def _parts_end(self) -> float:
-        """Return until when requests are waited for: whoever opened the page may have waited for them already."""
+        """Return when waiting for requests ends: at most `bounds.network` seconds after the last load or request."""
         return min(self._network_end, self.tab.begun_at + self.bounds.network)
 
     def _reloads(self) -> bool:
-        """Does the page load itself again and again?"""
+        """Whether the page keeps reloading itself."""
         return self.tab.documents - self._documents > DOCUMENTS
 
     async def within_load_bound(self, asking: Coroutine[Any, Any, T]) -> T:
-        """Await a call to the page; a navigation that begins meanwhile delays it by the bound for loading at most."""
+        """Await a call to the page. A navigation that begins meanwhile delays the call by the loading limit at most."""
         task = asyncio.ensure_future(asking)
         try:
             while not (await asyncio.wait({task}, timeout=max(self._load_end - time.monotonic(), 0.2)))[0]:
@@ -155,7 +156,7 @@ class Settling:
             task.cancel()
 
     async def _stop_navigation(self) -> None:
-        """Stop a navigation whose server hasn't answered: otherwise the current page couldn't be called."""
+        """Stop a navigation whose server hasn't answered, since it keeps the current page from being called."""
         if self.tab.unanswered():
             await self.tab.protocol.send("Page.stopLoading")
 
@@ -168,15 +169,15 @@ class Settling:
             raise EnvError(PAGE_CRASHED)
 
     def quiet_ms_left(self) -> float:
-        """Return how many milliseconds are left for the DOM to become quiet."""
+        """Return the milliseconds left for the DOM to become quiet."""
         return max(self._quiet_end - time.monotonic(), 0.05) * 1000
 
     def is_late(self) -> bool:
-        """Has the bound for loading been exceeded?"""
+        """Whether the time limit for loading has been exceeded."""
         return time.monotonic() > self._load_end
 
     def is_over(self) -> bool:
-        """Is nothing pending, or no time left to wait for it?"""
+        """Whether nothing is pending, or no time is left to wait."""
         now = time.monotonic()
         loading, fetching = self.tab.loading(self.since), self.tab.fetching(self.since)
         return not (loading and now < self._load_until()) and not (fetching and now < self._fetch_until())
@@ -185,10 +186,10 @@ class Settling:
         """Wait for a likely reaction although all is quiet; return whether to observe the page again.
 
         Args:
-            raw: the pass: `busy`, does the page show that it is loading; `coming`, are pictures to come that have no
-                box yet; `opening`, do elements take no pointer because they are just opening; `owed`, are timers of the
-                action pending; `announced`, is a popup to come; `stirred`, has it changed since the action; `due`, to
-                which actions the focused element may react late.
+            raw: the pass, with `busy` (the page shows that it is loading), `coming` (pictures without a box are to
+                come), `opening` (elements take no pointer because they are just opening), `owed` (timers of the action
+                are pending), `announced` (a popup is to come), `stirred` (the page has changed since the action) and
+                `due` (the actions to which the focused element may react late).
         """
         page = self.tab.main
         if raw["coming"]:
@@ -204,12 +205,12 @@ class Settling:
             try:
                 async with asyncio.timeout(FRAME_BOUND):
                     page, raw = self._frame, await self._frame.call("signs")
-            except Exception:  # the frame hangs or is gone; what it has to say is not waited for
+            except Exception:  # the frame hangs or is gone, and is not waited for
                 self._frame = None
-        if raw["owed"] and self._timers_left > 0 and not self.tab.fetching(self.since):  # or the answer was waited for
+        if raw["owed"] and self._timers_left > 0 and not self.tab.fetching(self.since):  # pending requests were awaited
             began, clock = self.tab.seconds, self.tab.clock
             await page.call("timersRan", bound=self._timers_left * 1000)
-            if self.tab.clock == clock or time.monotonic() > self._network_end:  # requests have a bound of their own
+            if self.tab.clock == clock or time.monotonic() > self._network_end:  # requests have a limit of their own
                 self._timers_left -= self.tab.seconds - began
             self._quiet_end = time.monotonic() + self.bounds.quiet
             return True
@@ -226,7 +227,7 @@ class Settling:
             return True
         hint, self._hint = self._hint, ""
         if isinstance(self.tab, DeterministicTab):
-            return False  # its time doesn't pass by itself
+            return False  # time doesn't pass by itself in such a tab
         if hint not in raw["due"] or (raw["stirred"] and hint != "text") or self.tab.loading(self.since):
             return False
         clock = self.tab.clock
@@ -238,7 +239,7 @@ class Settling:
         return changed or self.tab.clock != clock
 
     async def _first_sign(self, pages: set[PageScript], bound: float) -> bool:
-        """Wait for the first change, of a frame or of the page around it, which it may have told something."""
+        """Wait for the first change of a frame or of the page around it, to which the frame may have sent a message."""
         calls = [asyncio.ensure_future(page.call("firstSign", bound=bound * 1000, unseen=True)) for page in pages]
         try:
             done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)

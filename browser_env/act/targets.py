@@ -1,4 +1,4 @@
-"""Finds the elements that actions name, and the points at which the mouse reaches them."""
+"""Search for the elements that actions name, and for the points at which the mouse reaches them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 Point = tuple[float, float]
 
 MOTION_BOUND = 0.5
-"""Seconds that running transitions get to end before an element counts as covered or out of reach."""
+"""Seconds that running transitions may take before an element counts as covered or out of reach."""
 
 OVERLAYS = 2
-"""Overlays that may fade one after the other: a dialog, then what dims the page behind it."""
+"""Number of overlays that may fade one after the other: a dialog, then the layer that dims the page behind it."""
 
 
 class Targets:
     """The page as the target of actions.
 
     Args:
-        session: where to act: in the tab that is active now, whatever opens meanwhile.
-        foreign: frames of another origin, by the ids of their elements.
-        elements: the elements of the last observation, in which selectors are looked up first.
+        session: session to act in, in the tab that is active now, even if other tabs open meanwhile.
+        foreign: frames of other origins by the ids of their elements.
+        elements: elements of the last observation, in which selectors are looked up first.
     """
 
     def __init__(self, session: Session, foreign: dict[int, ForeignFrame], elements: Sequence[Element]) -> None:
@@ -38,7 +38,7 @@ class Targets:
         self.elements = elements
 
     async def resolve(self, id: int | None, selector: str | None) -> int | None:
-        """Return the id of the element that an action names, or None if it names none.
+        """Return the id of the element that an action names; None if it names no element.
 
         Raises:
             ActionError: no element matches the selector, or several do.
@@ -50,12 +50,12 @@ class Targets:
         return self.foreign[id].world if id in self.foreign else self.tab.main
 
     def note_focused(self) -> None:
-        """Note that the step acts in the frame of the element that had the focus."""
+        """Record that the step acts in the frame of the focused element."""
         id = next((one["id"] for one in self.elements if "focused" in one["states"]), None)
         self.session.acted_in = None if id is None else self.world(id)
 
     async def ask(self, method: str, id: int, **arguments: Any) -> dict[str, Any]:
-        """Call an in-page method on an element; its refusal becomes an ActionError."""
+        """Call an in-page method on an element; a refusal becomes an ActionError."""
         self.session.acted_in = world = self.world(id)
         try:
             answer = await self.call(world, method, id=id, **arguments)
@@ -66,13 +66,13 @@ class Targets:
         return answer
 
     async def call(self, world: PageScript, method: str, **arguments: Any) -> dict[str, Any]:
-        """Call an in-page method that may give elements ids: no two of the episode have the same."""
+        """Call an in-page method that may give elements new ids, which are unique in the episode."""
         answer = await world.call("withIds", name=method, firstId=self.session.next_id, **arguments)
         self.session.next_id = max(self.session.next_id, answer.pop("nextId"))
         return dict(answer)
 
     def in_frame_of(self, id: int, other: int) -> int:
-        """Return an id that the page gave when it was asked about the element `id`: the other is in the same frame."""
+        """Record that element `other` is in the same frame as element `id`, and return `other`."""
         if id in self.foreign:
             self.foreign[other] = self.foreign[id]
         else:
@@ -80,11 +80,11 @@ class Targets:
         return other
 
     async def locate(self, id: int, *, hover: bool = False, drop: bool = False, words: bool = True) -> dict[str, Any]:
-        """Return where the mouse reaches an element: `x`, `y` in the top frame, and what it is `covered` by, if it is.
+        """Return the point (`x`, `y` in the top frame) where the mouse reaches an element, and what it is `covered` by.
 
-        The element is scrolled into view if needed. Unless it is only pointed at, a press follows, which is stopped if
-        it reaches something else (`Session.missed`). What is dropped on need not take the mouse. Items are reached at
-        their words, or in the middle.
+        The element is scrolled into view if needed. Unless `hover` is set, a press follows, which is stopped if it
+        would reach something else (`Session.missed`). With `drop`, the element need not take the mouse. With `words`,
+        items are reached at their words, otherwise in the middle.
         """
         press = 0 if hover else self.session.aim()
         where = await self.ask("locate", id, hover=hover, press=press, drop=drop, words=words)
@@ -93,17 +93,17 @@ class Targets:
         return await self._out_of_frame(self.foreign[id], where, press)
 
     async def check_press(self, id: int) -> None:
-        """Check at once that the last press has reached an element; otherwise the step's end tells.
+        """Check at once that the last press has reached an element, which is otherwise reported at the end of the step.
 
         Raises:
-            ActionError: something else was there.
+            ActionError: the press reached something else.
         """
         self.session.note_missed(await self.world(id).call("missed"))
         if self.session.missed:
             raise ActionError(self.session.missed, "blocked")
 
     async def clear_way(self, id: int, *, hover: bool = False) -> dict[str, Any]:
-        """Locate an element; if it is covered or out of reach, try again: overlays fade, menus move."""
+        """Locate an element; retry if it is covered or out of reach, since overlays fade and menus move."""
         try:
             where = await self.locate(id, hover=hover)
         except ActionError as error:
@@ -134,14 +134,14 @@ class Targets:
         return not size or (0 <= x < size["width"] and 0 <= y < size["height"])
 
     async def resolve_point(self, target: int | Point | str) -> int | Point:
-        """Return an end of a drag: its point, or its element's id."""
+        """Return an end of a drag as a point or an element's id."""
         return await find_element(self, target) if isinstance(target, str) else target
 
     async def point(self, target: int | Point, *, press: bool = False) -> Point:
         """Return the point of a drag's end; an element is scrolled into view.
 
         Raises:
-            ActionError: it is outside of the view, or covered where it has to be pressed.
+            ActionError: the end is outside of the view, or covered where it has to be pressed.
         """
         if isinstance(target, tuple):
             return self.on_page(float(target[0]), float(target[1]))
@@ -153,10 +153,10 @@ class Targets:
         return where["x"], where["y"]
 
     def on_page(self, x: float, y: float) -> Point:
-        """Return the point unchanged.
+        """Return a point after checking that it is inside the viewport.
 
         Raises:
-            ActionError: it is outside of the viewport.
+            ActionError: the point is outside of the viewport.
         """
         if not self._in_view(x, y):
             size = self.tab.page.viewport_size or {"width": 0, "height": 0}

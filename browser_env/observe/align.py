@@ -1,4 +1,4 @@
-"""Aligns the rows of two outlines, in order."""
+"""Alignment of the rows of two outlines that keeps their order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 _SMALL = 2500
-"""The most pairs of rows, in a stretch without unique keys, for which the longest common subsequence is computed."""
+"""Maximum pairs of rows, in a stretch without unique keys, for which the longest common subsequence is computed."""
 
 
 def align(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
@@ -42,7 +42,7 @@ def align(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, i
 def _unique(
     old: Sequence[Hashable], new: Sequence[Hashable], a: int, a_end: int, b: int, b_end: int
 ) -> list[tuple[int, int]]:
-    """Pair the keys that occur once on both sides: the longest sequence in the same order."""
+    """Return index pairs of the keys that occur once on both sides: the longest sequence in the same order."""
     once = {key for key, number in Counter(old[a:a_end]).items() if number == 1}
     once &= {key for key, number in Counter(new[b:b_end]).items() if number == 1}
     if not once:

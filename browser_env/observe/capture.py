@@ -1,4 +1,4 @@
-"""Takes an observation of the active tab: one in-page pass and, optionally, one screenshot, at the same time."""
+"""Observation of the active tab: one in-page pass and, optionally, one screenshot, at the same time."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.page_time import PageTime
 
 MOMENT = 0.5
-"""Seconds for a frame to answer where loading has taken the time that it had."""
+"""Minimum seconds that a frame gets to answer, even if loading has used up the time."""
 
 
 @dataclass(frozen=True)
 class Sought:
-    """A text that is looked for, so that the rest of the page may be left out (`page/branches.js`)."""
+    """A text to find, which allows the rest of the page to be left out (`page/branches.js`)."""
 
     text: str
     near: int
-    """How many visible blocks are observed on each side of a candidate, which is an element that may have the text."""
+    """Visible blocks observed on each side of a candidate, an element that may contain the text."""
     most: int
-    """How many visible candidates are observed."""
+    """Maximum number of visible candidates to observe."""
     fields: bool
-    """Are all fields observed?"""
+    """Whether all form fields are observed, besides the candidates."""
 
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """What an observation contains."""
+    """Options for the content of an observation."""
 
     screenshot: bool = True
     stamp_ids: bool = False
-    """Write ids into the page as `data-agent-id`."""
+    """Whether to write element ids into the page as `data-agent-id`."""
     budget: int | None = None
-    """The maximum size of the outline; None for no limit."""
+    """Maximum size of the outline; None for no limit."""
     reach: float | None = 1.0
-    """How many viewport heights above and below the viewport are observed; None for the whole page."""
+    """Viewport heights observed above and below the viewport; None for the whole page."""
     count: Callable[[str], int] = len
-    """How the outline's size is measured: characters, or a tokenizer's count."""
+    """Function that measures the outline's size, in characters (`len`) or tokens."""
     limits: Limits = field(default_factory=Limits)
     seek: Sought | None = None
-    """The text for which alone the page is observed; None to observe all."""
+    """Text to which the observation is limited; None to observe everything."""
 
 
 @dataclass
 class View:
-    """What was seen."""
+    """A tab as observed: address, title, elements, outline, text and screenshot."""
 
     url: str
     title: str
@@ -75,13 +75,13 @@ class View:
     page_text: str
     screenshot: NDArray[np.uint8] | None
     foreign: dict[int, ForeignFrame] = field(default_factory=dict)
-    """Frames of another origin, by the ids of their elements."""
+    """Frames of other origins by the ids of their elements."""
     waited: float = 0.0
-    """Seconds spent settling."""
+    """Seconds spent waiting for the page to settle."""
     faults: tuple[str, ...] = ()
-    """Elements about which nothing could be said, and why: faults of the in-page script."""
+    """Elements that the in-page script failed to observe, with reasons."""
     closing: bool = False
-    """Is the page about to close, as it has asked for?"""
+    """Whether the page has asked to be closed and is about to close."""
 
 
 async def capture(
@@ -94,14 +94,14 @@ async def capture(
     """Observe the session's active tab.
 
     Args:
-        session: whose tab.
+        session: the session.
         options: what the observation contains.
         viewport: size of the screenshot.
-        settling: the tab's, to wait for; None to observe at once.
-        meanwhile: whatever else is to be read from the quiet page; must not change it, and runs again if the page was
-            not quiet after all.
+        settling: the tab's settling, to wait for; None to observe at once.
+        meanwhile: additional reads from the quiet page. Must not change the page, and runs again if the page was not
+            quiet after all.
 
-    The screenshot is requested together with the pass, and again if the page changed before the pass: so the two show
+    The screenshot is requested together with the pass, and again if the page changed before the pass, so that both show
     the same page.
     """
     start = time.monotonic()
@@ -117,13 +117,13 @@ async def view_of(session: Session, tab: Tab, options: ViewOptions, raw: dict[st
     """Return the view of a pass over a tab's main frame, adding the frames that the pass could not access.
 
     Args:
-        session: of the tab.
+        session: session of the tab.
         tab: the tab.
         options: what the view contains.
-        raw: the pass.
+        raw: result of the pass.
         began: when (`time.monotonic`) the observation began: from then on frames have `FRAME_BOUND` to answer.
     """
-    until = (min(began, tab.begun_at) if tab.loading(-1) else began) + FRAME_BOUND  # of which loading has taken a part
+    until = (min(began, tab.begun_at) if tab.loading(-1) else began) + FRAME_BOUND  # including the time of loading
     shown, limits = list(session.tabs), options.limits
     seen, titles = await asyncio.gather(
         _unpacked(session, tab, options, raw, tab.main, None, raw["scroll"][4:6], until),
@@ -150,7 +150,7 @@ async def view_of(session: Session, tab: Tab, options: ViewOptions, raw: dict[st
 
 @dataclass
 class _Capture:
-    """One observation of a tab: the pass, the screenshot and whatever else is read, as concurrently as possible."""
+    """An observation in progress: the pass, the screenshot and additional reads, as concurrent as possible."""
 
     session: Session
     options: ViewOptions
@@ -177,7 +177,7 @@ class _Capture:
 
     async def settled(self, settling: Settling) -> View:
         """Observe once the page is quiet."""
-        # A screenshot waits for a frame to be drawn, and so does settling: for a page that stands still, one is enough.
+        # Screenshot and settling both wait for a frame to be drawn. For a still page, one frame serves both.
         standing = self.options.screenshot and self.tab.scripted and settling.bounds.frames == 1
         while True:
             await settling.wait_for_traffic()
@@ -197,28 +197,28 @@ class _Capture:
         tab = self.tab
         if tab.time is not None and tab.main.handle is not None:
             return await self._in_frame(tab.time)
-        edition = await tab.call("edition")  # before the screenshot: a change between the two must not go unnoticed
+        edition = await tab.call("edition")  # read before the screenshot, to notice a change in between
         png = await tab.screenshot(settling=True)
         self.settled_at = time.monotonic()
         review = tab.main.observe("review", seen=edition, what=self.what)
         looking = asyncio.gather(tab.told(review), self.meanwhile())
-        await asyncio.sleep(0)  # both are pending now, and the screenshot is decoded meanwhile
+        await asyncio.sleep(0)  # starts both; the screenshot is decoded meanwhile
         self.pixels = decode_png(png, self.viewport)
         raw, _ = await looking
         self.raw = with_told(raw, self.raw)
         return bool(self.raw["still"])
 
     async def _in_frame(self, page_time: PageTime) -> bool:
-        """The same, with the pass while the picture of the frame is made: what is asked in a frame comes after it.
+        """Run the pass while the frame's picture is made; return whether both show the same unchanged page.
 
-        The page's time stands still meanwhile. The picture may be of a later frame if it is the page's first, or if one
-        was being drawn already.
+        A request made during a frame is answered after it, and the page's time stands still meanwhile. The picture may
+        be of a later frame if it is the page's first, or if a frame was already being drawn.
         """
         tab, handle, frames, drawing = self.tab, self.tab.main.handle, page_time.frames, page_time.drawing
         picture = page_time.picture(page_time.frame)
         looking: asyncio.Future[tuple[dict[str, Any], None]] | None = None
         try:
-            edition = await tab.call("framed")  # asked before anything is drawn, it means the frame of the picture
+            edition = await tab.call("framed")  # requested before drawing, so that it refers to the picture's frame
             asked_for = page_time.asked_for
             self.settled_at = time.monotonic()
             review = tab.main.observe("review", seen=edition, what=self.what)
@@ -232,29 +232,29 @@ class _Capture:
             if looking is not None:
                 looking.cancel()
         self.raw = with_told(raw, self.raw)
-        is_whole = asked_for is not None and page_time.asked_for == asked_for  # or pictures are in the next frame only
+        is_whole = asked_for is not None and page_time.asked_for == asked_for  # no image is left for the next frame
         return bool(raw["still"]) and tab.main.handle == handle and frames == 1 and not drawing and is_whole
 
     async def _after_frames(self, settling: Settling) -> bool:
-        """Wait for quiet frames, then run the pass; return whether nothing is pending."""
+        """Wait for quiet frames, then run the pass; return whether settling is over."""
         tab = self.tab
         began = time.monotonic()
         self._shot = self._shoot(settling=True)
         frames = settling.bounds.frames if tab.scripted else 0
         look = tab.main.observe("look", frames=frames, bound=settling.quiet_ms_left(), what=self.what)
         self.raw = with_told(await tab.told(look), self.raw)
-        # By the page's clock, or where that is held by ours: the pass follows the last frame.
+        # Measured by the page's clock, or by ours if the page's time is held: the pass follows the last frame.
         self.settled_at = began + self.raw["waited"] / 1000 if tab.time is None else max(began, tab.time.last_frame)
         return settling.is_over()
 
     async def _read(self) -> View:
-        """Return the view of the last pass, which is made while the browser answers whatever else is asked.
+        """Return the view of the last pass, built while the browser answers the additional reads.
 
         The screenshot is retaken if the page changed before the pass.
         """
         reading = asyncio.ensure_future(self.meanwhile())
         try:
-            await asyncio.sleep(0)  # it is asked now
+            await asyncio.sleep(0)  # sends the reads
             view = await self._view()
             await reading
         finally:
@@ -271,12 +271,12 @@ class _Capture:
         if not self.options.screenshot:
             return None
         task = asyncio.ensure_future(self.tab.screenshot(settling=settling))
-        task.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may never be awaited
+        task.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may go unawaited
         return task
 
 
 def _asked(session: Session, options: ViewOptions, origin: Any, screen: Any) -> dict[str, Any]:
-    """Return the arguments of a pass."""
+    """Return the arguments of the in-page pass."""
     return {
         "firstId": session.next_id, "stamp": options.stamp_ids, "origin": origin, "screen": screen,
         "reach": options.reach, "limits": asdict(options.limits),
@@ -309,7 +309,7 @@ async def _unpacked(
 ) -> Seen:
     """Unpack a pass, with the contents of the frames that it could not access, to any depth.
 
-    Those that have not answered by `until` (`time.monotonic`) say so.
+    Frames that have not answered by `until` (`time.monotonic`) are marked as not answering.
     """
     session.next_id = max(session.next_id, raw["nextId"])
     session.note_missed(raw["miss"])
@@ -350,12 +350,12 @@ async def _unpacked(
 async def _inside(
     tab: Tab, world: PageScript, index: int, at: ForeignFrame | None, asked: dict[str, Any], until: float
 ) -> tuple[ForeignFrame, dict[str, Any]] | None:
-    """Observe a frame that `world` can't access; None for one that was removed meanwhile.
+    """Observe a frame that `world` can't access; return None if the frame was removed meanwhile.
 
-    What fails is tried once more: the frame may have moved to another process.
+    A failure is retried once, because the frame may have moved to another process.
 
     Raises:
-        TimeoutError: it hangs.
+        TimeoutError: the frame hangs.
     """
     for _ in range(2):
         place = None
@@ -378,7 +378,7 @@ async def _inside(
 
 
 async def _mark_covered(inner: dict[str, Any], place: ForeignFrame, origin: Sequence[float]) -> None:
-    """Mark the elements of a frame that something in the page around it covers, which only that page can know."""
+    """Mark the elements of a frame that the page around it covers, which the frame itself can't detect."""
     shown = [one for one in inner["elements"] if one[7] and "covered" not in one[5]]
     if not shown:
         return

@@ -1,7 +1,7 @@
-"""What a model needs of a page, made of any page: its outline as Markdown, the marked screenshot, the elements by id.
+"""Model context from any page: its outline as Markdown, the marked screenshot and the elements by id.
 
-For pages that no environment holds: a Playwright page of one's own, which is looked at and left as it is. An
-observation of an environment is taken, too.
+For Playwright pages outside of any environment; the page is observed but not changed. An environment's observation is
+accepted, too.
 """
 
 from __future__ import annotations
@@ -42,48 +42,48 @@ _XPATH = """function() {
 
 @dataclass(frozen=True)
 class ContextConfig:
-    """What a context holds."""
+    """Options for the content of a context."""
 
     screenshot: bool = True
-    """The screenshot with the elements' boxes and ids."""
+    """Whether to include the screenshot with the elements' boxes and ids."""
     roles: frozenset[str] | None = None
-    """Roles of the elements that are listed, such as button; None for all. Their ids and XPaths are the same."""
+    """Roles of the elements to list, such as button; None for all. Ids and XPaths don't depend on the choice."""
     viewport_only: bool = False
-    """List only elements that are in the viewport."""
+    """Whether to list only elements in the viewport."""
     xpaths: bool = False
-    """Also give the XPath of each element that is listed."""
+    """Whether to include the XPath of each listed element."""
     reach: float | None = 1.0
-    """How many viewport heights above and below the viewport are seen; None for the whole page."""
+    """Viewport heights observed above and below the viewport; None for the whole page."""
     budget: int | None = None
-    """Most characters of the outline; None for no limit."""
+    """Maximum number of characters of the outline; None for no limit."""
     limits: Limits = field(default_factory=Limits)
-    """How much is taken of what a page writes."""
+    """Maximum lengths of texts taken from the page."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """A page as it was."""
+    """Context of a page for a model."""
 
     text: str
-    """The outline as a nested Markdown list; elements begin with `[id]`."""
+    """Outline as a nested Markdown list; elements begin with `[id]`."""
     elements: Mapping[int, Element]
-    """Those in the text, by their ids."""
+    """Elements in the text, by id."""
     screenshot: NDArray[np.uint8] | None
-    """(height, width, 3), RGB, of the viewport, with the same elements marked."""
+    """Screenshot of the viewport with the listed elements marked, (height, width, 3), RGB; None if not requested."""
     xpaths: Mapping[int, str]
-    """By the elements' ids; empty unless asked for. Within an element's own frame or shadow root."""
+    """XPaths by element id, relative to the element's frame or shadow root; empty unless requested."""
 
 
 async def build_context(page: Page | Observation, config: ContextConfig | None = None) -> Context:
-    """Return what a model needs of a page. The same page and config give the same context; the page stays as it is.
+    """Return the context of a page for a model. The result depends only on page and config; the page is not changed.
 
     Args:
-        page: of Playwright's async API, in Chromium; or an observation.
-        config: what the context holds.
+        page: a page of Playwright's async API, in Chromium; or an observation.
+        config: what the context contains.
 
     Raises:
-        TypeError: it is neither.
-        ValueError: an observation was given, and its elements' XPaths are asked for: only a page knows them.
+        TypeError: `page` is neither.
+        ValueError: XPaths are requested for an observation, which has none.
     """
     config = config or ContextConfig()
     if isinstance(page, dict):
@@ -106,7 +106,7 @@ async def build_context(page: Page | Observation, config: ContextConfig | None =
 
 
 class _OnePage:
-    """As much of a session as an observation needs."""
+    """The part of a session that an observation of a single page needs."""
 
     def __init__(self, tab: Tab) -> None:
         self.active = tab
@@ -114,25 +114,25 @@ class _OnePage:
         self.next_id = 1
 
     def note_missed(self, told: Any) -> None:
-        """Nothing was pressed."""
+        """Ignore missed presses: no action was carried out."""
 
     def note_read_back(self, told: Any) -> None:
-        """Nothing was written."""
+        """Ignore read-back fields: no field was written to."""
 
     def note_refused(self, fields: list[str]) -> None:
-        """No form was sent."""
+        """Ignore refused forms: no form was sent."""
 
 
 async def xpath_of(tab: Tab, foreign: Mapping[int, ForeignFrame], id: int) -> str:
     """Return the XPath of an element, within its own frame or shadow root.
 
     Args:
-        tab: whose page.
-        foreign: frames of another origin, by the ids of their elements.
-        id: of the element.
+        tab: tab of the page.
+        foreign: frames of other origins by the ids of their elements.
+        id: id of the element.
 
     Raises:
-        ActionError: it is gone.
+        ActionError: the element is gone.
     """
     world: PageScript = foreign[id].world if id in foreign else tab.main
     node = await world.call("node", id=id)

@@ -1,4 +1,4 @@
-"""What changed between two outlines (`obs["dom"]` with `obs_mode="delta"`), as readable text that is also exact.
+"""Changes between two outlines (`obs["dom"]` with `obs_mode="delta"`), as readable text that can be applied exactly.
 
 A delta is one of:
 
@@ -45,16 +45,16 @@ _WAS = " (was "
 _NOT = {"checked": "unchecked", "disabled": "enabled"}
 _OPPOSITE = {"expanded": "collapsed", "collapsed": "expanded"}
 _REMOVED_SHOWN = 5
-"""The most consecutive removed lines that are listed; beyond that, only their number is given."""
+"""Maximum number of consecutive removed lines to list; the rest of a longer run is only counted."""
 
 
 def make_delta(previous: str, current: str, *, new_page: bool = False, count: Callable[[str], int] = len) -> str:
-    """Return what changed from one outline to the next.
+    """Return the changes from one outline to the next as text.
 
     Args:
-        previous: the outline before.
-        current: the outline now.
-        new_page: `current` is another document's, and is returned whole.
+        previous: the previous outline.
+        current: the current outline.
+        new_page: whether `current` is of another document; then it is returned whole.
         count: measures texts; the shorter of the changes and the whole outline is returned.
     """
     if new_page:
@@ -67,10 +67,10 @@ def make_delta(previous: str, current: str, *, new_page: bool = False, count: Ca
 
 
 def apply_delta(previous: str, delta: str) -> str:
-    """Return the current outline, given what `make_delta(previous, current)` returned.
+    """Return the current outline, given the previous outline and the result of `make_delta`.
 
     Raises:
-        ValueError: the text is not a delta, or not one of this outline.
+        ValueError: the text is not a delta, or not a delta of this outline.
     """
     first, _, rest = delta.partition("\n")
     if first in (NEW_PAGE, WHOLE):
@@ -91,7 +91,7 @@ def apply_delta(previous: str, delta: str) -> str:
 
 
 def _apply_line(old: Sequence[str], new: list[str], at: int, line: str) -> int:
-    """Apply one line of a delta; return how far the old outline has been consumed."""
+    """Apply one line of a delta; return how many lines of the old outline have been consumed."""
     if line.startswith("line "):
         start = int(_number(line[5:])) - 1
         if not at <= start <= len(old):
@@ -127,7 +127,7 @@ def _number(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Edit:
-    """What happened to a row: same (`=`), changed (`~`), removed (`-`) or added (`+`); its index before and after."""
+    """An edit of a row: kept (`=`), changed (`~`), removed (`-`) or added (`+`), with its index before and after."""
 
     kind: str
     a: int
@@ -171,13 +171,13 @@ def _edits(old: list[str], new: list[str]) -> Iterator[_Edit]:
 
 
 def _key(row: str) -> Hashable:
-    """A row's identity: an element's depth and id, or the text."""
+    """Return a row's identity: depth and id of an element, or the whole text."""
     element = ELEMENT.match(row)
     return element[0] if element else row
 
 
 def _rewritten(old: list[str], new: list[str]) -> bool:
-    """Are these static texts in the same places, with other words?"""
+    """Whether two stretches hold static texts at the same depths with different words."""
     return len(old) == len(new) and all(
         indent_of(before) == indent_of(after)
         and not ELEMENT.match(before)
@@ -192,7 +192,7 @@ def _can_be_read_back(before: str, after: str) -> bool:
 
 
 def _was(before: str, after: str) -> str:
-    """Describe how a row was, as far as it differs from now."""
+    """Describe how a row was before, as far as it differs from the current row."""
     old, new = parse_line(before).element, parse_line(after).element
     if old is None or new is None:
         return clip(before.strip(), 200)
@@ -213,7 +213,7 @@ def _was(before: str, after: str) -> str:
 
 
 def _moves(old: list[str], new: list[str], edits: list[_Edit]) -> dict[int, tuple[int, int]]:
-    """Return, by the index of their first row in `new`, which rows of `old` moved there: start and number."""
+    """Return moved rows of `old` as (start, number), by the index in `new` of the first row."""
     left: dict[str, list[int]] = defaultdict(list)
     free = {edit.a for edit in edits if edit.kind == "-"}
     for a in sorted(free, reverse=True):
@@ -265,9 +265,9 @@ def _came(old: list[str], new: list[str], rows: list[int], moves: dict[int, tupl
 
 
 def _paths(rows: list[str], places: list[tuple[int, int]]) -> list[str]:
-    """Return for places, each an index and a depth, the headings and containers that they are in."""
+    """Return the headings and containers around each place (index and depth) as text."""
     paths = []
-    above: list[tuple[int, bool, str]] = []  # depth, is it a heading?, text
+    above: list[tuple[int, bool, str]] = []  # depth, whether it is a heading, text
     at = 0
     for index, place_depth in places:
         for row in rows[at:index]:
@@ -285,7 +285,7 @@ def _paths(rows: list[str], places: list[tuple[int, int]]) -> list[str]:
 
 
 def _leave(above: list[tuple[int, bool, str]], depth: int, heading: bool) -> None:
-    """Drop what doesn't contain a row of this depth. A heading covers what follows at its depth, up to the next one."""
+    """Drop rows that don't contain a row of this depth. A heading contains rows at its depth up to the next heading."""
     while above and (above[-1][0] > depth or (above[-1][0] == depth and (heading or not above[-1][1]))):
         above.pop()
 

@@ -1,4 +1,4 @@
-"""Finds a text in an outline: the lines that have it, and what stands around them."""
+"""Text search in an outline: the lines that contain a text, and their neighbours."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from typing import NamedTuple
 from selfsurf.browser_env.observe.outline import parse_line, quote
 
 AROUND = 1
-"""Neighbours on each side of a line that come with it."""
+"""Default number of neighbours returned on each side of a found line."""
 
 MOST = 20
-"""Lines that are found at most."""
+"""Default maximum number of lines to find."""
 
 SCALES = (1, 8, 64, None)
-"""How many times as much of the page is observed, until it suffices; None for the whole page."""
+"""Factors by which the observed part of the page grows until the search suffices; None for the whole page."""
 
 _GAP = "\0"
-"""Stands for parts of a page that were left out, and begins `_MORE` (`page/branches.js`)."""
+"""Placeholder for omitted parts of a page, and the beginning of `_MORE` (`page/branches.js`)."""
 
 _MORE = "\0more"
-"""Stands for parts that may have the text."""
+"""Placeholder for omitted parts that may contain the text."""
 
 
 class Found(NamedTuple):
-    """A line of the page that has a text."""
+    """A line of the page that contains the text."""
 
     line: str
-    """As the outline has it, without indentation."""
+    """The line as in the outline, without indentation."""
     id: int | None
-    """Of the element that the line is of, or else of the nearest element in whose line it stands; None for neither."""
+    """Id of the line's element, or else of the nearest element that contains the line; None if there is none."""
     around: str
     """The line with its neighbours, indented as in the outline."""
 
 
 def find_in(dom: str, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[Found, ...]:
-    """Return the lines of an outline that have a text, in any case and with any blanks, in the page's order.
+    """Return the lines of an outline that contain a text, in page order, ignoring case and differences in whitespace.
 
     Args:
         dom: the outline.
-        text: what is looked for.
-        around: neighbours of a line on each side.
-        most: lines at most.
+        text: the text to find.
+        around: number of neighbours of a line on each side.
+        most: maximum number of lines.
 
     Raises:
-        ValueError: there is nothing to look for.
+        ValueError: the text is empty.
     """
     wanted = " ".join(text.split()).casefold()
     if not wanted:
@@ -57,7 +57,7 @@ def find_in(dom: str, text: str, *, around: int = AROUND, most: int = MOST) -> t
         if wanted not in " ".join(said.split()).casefold():
             continue
         id, indent = line.id, line.indent
-        for above in reversed(lines[:number]):  # up through what the line is in
+        for above in reversed(lines[:number]):  # up through the line's containers
             if id is not None:
                 break
             if above.indent < indent:
@@ -70,14 +70,14 @@ def find_in(dom: str, text: str, *, around: int = AROUND, most: int = MOST) -> t
 
 
 def suffices(dom: str, text: str, *, around: int, most: int) -> bool:
-    """Whether `find_in` finds in the outline of a page's branches what it would find in that of the whole page."""
+    """Whether `find_in` would find the same in this partial outline as in the outline of the whole page."""
     before, more, _ = dom.partition(_MORE)
     if more and len(find_in(before, text, around=0, most=most)) < most:
         return False
-    # A line's container is written in the same line if nothing else is in it.
+    # A container with a single item shares its line, so an omission nearby may change how the line reads.
     return not any(_GAP in one.around for one in find_in(dom, text, around=around + 2, most=most))
 
 
 def as_outline(found: Sequence[Found], text: str) -> str:
-    """Return what was found as an outline for a model."""
+    """Return found lines as an outline for a model."""
     return "\n...\n".join(one.around for one in found) or f"No line has {quote(text)}."

@@ -1,4 +1,4 @@
-"""How much of what a page writes gets into an observation."""
+"""Maximum lengths of page texts in an observation."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from selfsurf.browser_env.text import one_line, visible
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of what a page writes is taken, in characters. The outline says where it was cut."""
+    """Maximum lengths of page texts, in characters. The outline marks where it was cut."""
 
     line: int = 10_000
-    """Of one text in the outline. The default is five pages of a book; a paragraph has a few hundred."""
+    """Maximum characters of one text in the outline. The default is five pages of a book; a paragraph has a few
+    hundred."""
     page: int = 1_000_000
-    """Of the outline and of `page_text`, each. The default is about 250,000 tokens, more than most models read."""
+    """Maximum characters of the outline, and of `page_text`. The default is about 250,000 tokens, more than most models
+    read."""
     title: int = 300
-    """Of a title, as of an element's name."""
+    """Maximum characters of a title. The default is also the limit of element names."""
     url: int = 2_000
-    """Of an address, in the observation, in events and in errors; an event or error has 200 more. The default is about
-    what servers and older browsers accept."""
+    """Maximum characters of an address, in observations, events and errors; an event or error has 200 more. The default
+    is about what servers and older browsers accept."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -27,5 +29,5 @@ class Limits:
                 raise ValueError(f"Limits.{name} is a number of characters above 0, not {value!r}.")
 
     def note(self, text: str) -> str:
-        """Return an event or an error: on one line, what is hidden in it shown, cut to its size."""
+        """Return an event or error on one line, with hidden characters escaped, cut to its limit."""
         return visible(one_line(text, self.url + 200))

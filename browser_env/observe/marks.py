@@ -17,13 +17,13 @@ from selfsurf.browser_env.observation import Element
 
 Pixels = NDArray[np.uint8]
 Box = tuple[int, int, int, int]
-"""Left, top, right, bottom in pixels; right and bottom are exclusive."""
+"""A box: left, top, right, bottom in pixels; right and bottom are exclusive."""
 
 _COLOURS = (
     (200, 30, 30), (20, 90, 200), (0, 120, 60), (150, 40, 170), (175, 85, 0), (0, 115, 130), (190, 20, 110),
     (80, 80, 80),
 )  # fmt: skip
-"""All dark enough for white digits: a contrast of 4.5 or more."""
+"""Colours of the boxes, all dark enough for white digits: a contrast of 4.5 or more."""
 
 _BY_ROLE = {
     "button": 0, "link": 1, "textbox": 2, "searchbox": 2, "spinbutton": 2, "checkbox": 3, "radio": 3, "switch": 3,
@@ -84,7 +84,7 @@ def crop(screenshot: Pixels, element: Element, margin: int = 8) -> Pixels:
     Args:
         screenshot: the element's box is in its pixels.
         element: may be partly outside; then the part inside is returned.
-        margin: pixels around it, within the screenshot.
+        margin: pixels around the element, within the screenshot.
 
     Raises:
         ValueError: nothing of the element is in the screenshot.
@@ -115,7 +115,7 @@ def _shape(screenshot: Pixels) -> tuple[int, int]:
 
 
 def _pixel_box(element: Element, width: int, height: int) -> Box | None:
-    """Return the part of an element that is inside of the screenshot; None if there is none."""
+    """Return the part of an element's box that is inside the screenshot; None if there is none."""
     x, y, wide, high = element["bbox"]
     if wide <= 0 or high <= 0:
         return None
@@ -139,8 +139,8 @@ def _outline(pixels: Pixels, box: Box, colour: tuple[int, int, int]) -> None:
 
 
 def _places(boxes: list[Box], shapes: list[tuple[int, int]], width: int, height: int) -> list[Box]:
-    """Choose places for labels (given as height and width), those of small elements first: they have the least room."""
-    taken = np.zeros((height // _CELL + 1, width // _CELL + 1), dtype=np.uint8)  # what a label would hide, by weight
+    """Choose places for labels of given (height, width), starting with small elements, which have the least room."""
+    taken = np.zeros((height // _CELL + 1, width // _CELL + 1), dtype=np.uint8)  # cost of covering each cell
     for box, (high, wide) in zip(boxes, shapes, strict=True):
         if _area(box) < 8 * high * wide:
             np.maximum(_cells(taken, box), 1, out=_cells(taken, box))
@@ -187,7 +187,7 @@ def _candidates(box: Box, shape: tuple[int, int], width: int, height: int) -> It
 
 @cache
 def _digits(size: int) -> tuple[NDArray[np.float64], ...]:
-    """Return the digits 0 to 9, `size` pixels high, as the share of white in each pixel."""
+    """Return images of the digits 0 to 9, `size` pixels high, as the share of white in each pixel."""
     from PIL import Image, ImageDraw, ImageFont
 
     font = ImageFont.load_default(size * 1.4)
@@ -204,7 +204,7 @@ def _digits(size: int) -> tuple[NDArray[np.float64], ...]:
 
 @lru_cache(4096)
 def _label(number: int, size: int, hue: tuple[int, int, int]) -> Pixels:
-    """Return an id in white on a colour, with a pixel of padding around each digit."""
+    """Return the image of an id in white on a colour, with a pixel of padding around each digit."""
     digits = _digits(size)
     gap = np.zeros((digits[0].shape[0], 1))
     parts = [part for digit in str(number) for part in (digits[int(digit)], gap)]

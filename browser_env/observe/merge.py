@@ -1,4 +1,4 @@
-"""Merges several screens of one page: each element once, outline and text in reading order."""
+"""Merging of several screens of one page: each element once, outline and text in reading order."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ GONE = "gone"
 """State of a merged element that was on some screen and no longer exists."""
 
 Key = tuple[int, str, str, int]
-"""Id, role, name, and a number that increases when the element shows something else: lists recycle their rows."""
+"""An element's key: id, role, name, and a number that increases when a list reuses the element for other content."""
 
 
 @dataclass
 class _Sighting:
-    """Where an element was last seen, on the screen and on the page (y); and its keys by the row before it."""
+    """Where an element was last seen (y on the screen and on the page), and its keys by the row that preceded it."""
 
     screen_y: float
     page_y: float
@@ -27,7 +27,7 @@ class _Sighting:
 
 
 class Merger:
-    """Merges screens, added one after the other from the top of the page downwards."""
+    """Merger of screens, which are added from the top of the page downwards."""
 
     def __init__(self) -> None:
         self._rows: list[str] = []
@@ -43,7 +43,7 @@ class Merger:
         keys, seen = self._identify(elements, rows, offset)
         for key, element in seen.items():
             known = self._elements.get(key)
-            if known is None or not known["in_viewport"]:  # on screen it is seen best
+            if known is None or not known["in_viewport"]:  # elements are observed best on screen
                 x, y, width, height = element["bbox"]
                 self._elements[key] = {**element, "bbox": (x, y + offset, width, height)}
             self._places[_place(element, offset)] = key
@@ -60,7 +60,7 @@ class Merger:
         return "\n".join(self._text)
 
     def result(self, elements: Sequence[Element], dom: str, offset: float) -> tuple[tuple[Element, ...], str]:
-        """Return elements and outline of all screens, given the current page, scrolled to `offset`."""
+        """Return elements and outline of all screens. The arguments are the current page, scrolled to `offset`."""
         _, now = self._identify(elements, dom.split("\n"), offset)
         merged: dict[Key, Element] = {}
         rows = []
@@ -80,7 +80,7 @@ class Merger:
     def _identify(
         self, elements: Sequence[Element], rows: list[str], offset: float
     ) -> tuple[list[Hashable], dict[Key, Element]]:
-        """Return each row's key, an element's or the row itself, and the elements by key."""
+        """Return each row's key (an element's key, or the row itself), and the elements by key."""
         by_id = {element["id"]: element for element in elements}
         keys: list[Hashable] = []
         seen: dict[Key, Element] = {}
@@ -96,11 +96,11 @@ class Merger:
         return keys, seen
 
     def _key(self, element: Element, context: Hashable, offset: float) -> Key:
-        """Return the element's key, a new one if it was recycled for another row.
+        """Return the element's key; a new key if a list has reused the element for other content.
 
-        It counts as recycled if it has moved on the page, has not stayed in its place on the screen (as sticky elements
-        do), and follows another row than before (unlike after a layout shift). A new element in the place of an equal
-        one on an earlier screen is taken for that one.
+        An element counts as reused if it has moved on the page, has not stayed in its place on the screen (as sticky
+        elements do), and follows another row than before (unlike after a layout shift). A new element gets the key of
+        an equal element at the same place on an earlier screen.
         """
         identity = (element["id"], element["role"], element["name"])
         screen_y, page_y = element["bbox"][1], element["bbox"][1] + offset
@@ -127,9 +127,9 @@ def _place(element: Element, offset: float) -> Hashable:
 
 
 def _union(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int | None, int]]:
-    """Merge two sequences: each item is an index into the old one, or None and an index into the new one.
+    """Merge two sequences into index pairs (old, new): old is None for a new item, new is -1 for an old item.
 
-    Items of the old one only come before items of the new one only, since screens go downwards.
+    Items found only in the old sequence precede items found only in the new one, since screens go downwards.
     """
     order: list[tuple[int | None, int]] = []
     a = b = 0

@@ -1,4 +1,4 @@
-"""Observes an environment's page: again if it is replaced meanwhile, and with secrets masked in the screenshot."""
+"""Observation of an environment's page, repeated if the page is replaced, with secrets masked in screenshots."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from selfsurf.browser_env.settings import Settings
 from selfsurf.browser_env.task import Viewport
 
 LOOKS = 8
-"""Attempts to observe a page that keeps being replaced meanwhile."""
+"""Maximum number of attempts to observe a page that keeps being replaced."""
 
 
 class Observer:
-    """Takes the observations of one environment.
+    """Observer of one environment's page.
 
     Args:
-        settings: of the environment.
+        settings: settings of the environment.
         viewport: size of the screenshots.
         vault: secrets that no screenshot may show.
     """
@@ -36,12 +36,12 @@ class Observer:
         self._outline: tuple[Any, str] | None = None
 
     def start_episode(self) -> None:
-        """Start an episode, whose first outline is whole."""
+        """Start an episode, whose first outline is reported whole."""
         self._outline = None
 
     @property
     def reports_changes(self) -> bool:
-        """Will the next outline be reported as a change to the previous one?"""
+        """Whether the next outline will be reported as a change to the previous one."""
         return self._outline is not None
 
     async def look(
@@ -49,7 +49,7 @@ class Observer:
     ) -> View:
         """Wait until the page is quiet and observe it (`browser_env.observe.capture.capture`).
 
-        If the page is replaced, or tabs open or close meanwhile, it is observed again.
+        If the page is replaced, or tabs open or close meanwhile, the observation is repeated.
         """
         options, bounds = self._settings.view, self._settings.bounds
         for attempt in range(LOOKS):
@@ -67,7 +67,7 @@ class Observer:
                 if lost or attempt == LOOKS - 1:
                     raise
                 await session.attached()
-                if "has been closed" in str(error):  # its session ended before Playwright says so
+                if "has been closed" in str(error):  # the session ended before Playwright noticed
                     await session.has_closed(session.active)
                 since, hint, bounds = -1, "", replace(bounds, load=0.5, network=0.0, quiet=0.1)
         raise AssertionError("unreachable")
@@ -77,11 +77,11 @@ class Observer:
         return await self._see(session, replace(self._settings.view, screenshot=True, stamp_ids=False))
 
     async def whole(self, session: Session, seek: Sought | None = None) -> View:
-        """Observe all of the page as it is, however long, without a screenshot and without waiting.
+        """Observe the whole page as it is, however long, without a screenshot and without waiting.
 
         Args:
-            session: whose active tab.
-            seek: the text for which alone it is observed; None for all of it.
+            session: session whose active tab is observed.
+            seek: text to which the observation is limited; None to observe everything.
         """
         options = replace(self._settings.view, screenshot=False, stamp_ids=False, reach=None, budget=None, seek=seek)
         return await self._see(session, options)
@@ -106,7 +106,7 @@ class Observer:
         return view
 
     def outline(self, session: Session, view: View) -> str:
-        """Return what the agent reads: the outline, or with `obs_mode="delta"` what changed in it."""
+        """Return the outline for the agent, or with `obs_mode="delta"` its changes."""
         if self._settings.obs_mode == "full":
             return view.dom
         document = (session.active, session.active.document)

@@ -1,9 +1,9 @@
-"""The outline (`obs["dom"]`), the page as indented text: writes its lines, reads them, and fits them to a budget.
+"""The outline (`obs["dom"]`), the page as indented text: formatting, parsing and fitting to a budget.
 
-An element's line is `[12] checkbox "Fast" value="..." checked`; every other line is text, or a container that holds
-the lines indented below it. Text that could be taken for anything else is in quotes, `text "[99] button"`, and so is
-text with hidden characters, which quotes show as escapes (`page/written.js`). So no page can write an element's line or
-a container's.
+An element's line is `[12] checkbox "Fast" value="..." checked`; every other line is text, or a container that holds the
+lines indented below it. Text that could be mistaken for another kind of line is in quotes, `text "[99] button"`, and so
+is text with hidden characters, which are escaped in quotes (`page/written.js`). So no page can forge the line of an
+element or a container.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.text import visible
 
 Line = tuple[int, str, float]
-"""Depth, text, and distance from the viewport in CSS pixels (0 inside it)."""
+"""A line to render: depth, text, and distance from the viewport in CSS pixels (0 inside it)."""
 
 _ATTEMPTS = 5
 """Attempts to meet a budget exactly before lines are dropped by halves."""
@@ -27,28 +27,28 @@ _ATTEMPTS = 5
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 ELEMENT = re.compile(r" *\[(0|[1-9][0-9]{0,15})\] ")
-"""What an element's line begins with; matches nothing else."""
+"""Pattern of the beginning of an element's line, which no other line matches."""
 
 _QUOTED = r'"(?!")[^"\\\x00-\x1f]*(?:\\(?:["\\bfnrt]|u[0-9a-f]{4})[^"\\\x00-\x1f]*)*"'
-"""A text as `quote` writes it; that it was, `OutlineLine.element` checks."""
+"""Pattern of a text as written by `quote`; `OutlineLine.element` checks that `quote` wrote it."""
 _PARTS = re.compile(rf"(\S+)(?: ({_QUOTED}))?(?: value=({_QUOTED}))?(?: (.+))?", re.DOTALL)
 
 _TEXT = re.compile(rf"text ({_QUOTED})(?: \(\d+ characters, cut\))?")
 
 
 def quote(text: str) -> str:
-    """Write a name or a value in double quotes, as JSON, hidden characters escaped."""
+    """Return a name or a value in double quotes, as JSON, with hidden characters escaped."""
     return visible(_encode(text))
 
 
 class ElementText(NamedTuple):
-    """What an element's line says behind the id: `role "name" value="..." states`."""
+    """The part of an element's line after the id: `role "name" value="..." states`."""
 
     role: str
     name: str = ""
     value: str = ""
     states: str = ""
-    """With a blank between them; one state may have blanks of its own."""
+    """States, separated by spaces; a state may contain spaces itself."""
 
     def __str__(self) -> str:
         text = f"{self.role} {quote(self.name)}" if self.name else self.role
@@ -61,15 +61,15 @@ class OutlineLine(NamedTuple):
     """A line of an outline. `str(parse_line(row)) == row` for any text."""
 
     indent: int
-    """Blanks before it, two a level."""
+    """Number of spaces before the line, two per level."""
     id: int | None
-    """The element's id; None for a line that is no element's."""
+    """Id of the line's element; None for a line without an element."""
     text: str
-    """The line without these two."""
+    """Text of the line without indentation and id."""
 
     @property
     def element(self) -> ElementText | None:
-        """What the line says of its element; None for one that is no element's, though it may look like it."""
+        """Parsed text of the line's element; None for other lines, even if they look like an element's."""
         found = None if self.id is None else _PARTS.fullmatch(self.text)
         if found is None:
             return None
@@ -79,7 +79,7 @@ class OutlineLine(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What the page says in a line of text, without the quotes that it may have here."""
+        """The page's own words in a line of text, without the quotes that the outline may add."""
         found = None if self.id is not None else _TEXT.fullmatch(self.text)
         return self.text if found is None else _unquote(found[1])
 
@@ -94,7 +94,7 @@ def element_line(element: Element) -> str:
 
 
 def parse_line(row: str) -> OutlineLine:
-    """Read one line of an outline."""
+    """Parse one line of an outline."""
     found = ELEMENT.match(row)
     if found is None:
         text = row.lstrip(" ")
@@ -103,22 +103,22 @@ def parse_line(row: str) -> OutlineLine:
 
 
 def parse_outline(dom: str) -> list[OutlineLine]:
-    """Read an outline line by line."""
+    """Parse an outline into its lines."""
     return [parse_line(row) for row in dom.split("\n")]
 
 
 def indent_of(row: str) -> int:
-    """Return how many blanks a line begins with."""
+    """Return the number of spaces at the beginning of a line."""
     return len(row) - len(row.lstrip(" "))
 
 
 def without_focus(dom: str, *, ids: bool = True) -> str:
-    """Return an outline that doesn't say where the focus is, with elements' ids or without."""
+    """Return an outline without the state `focused`, with or without element ids."""
     return "\n".join(str(line if ids else line._replace(id=None)) for line in _focused_lines(dom, None))
 
 
 def with_focus(dom: str, id: int | None) -> str:
-    """Return an outline that says that an element has the focus, or that none has."""
+    """Return an outline in which the element `id` is focused, or no element if `id` is None."""
     return "\n".join(map(str, _focused_lines(dom, id)))
 
 
@@ -131,22 +131,22 @@ def _focused_lines(dom: str, id: int | None) -> Iterator[OutlineLine]:
 
 
 def focused_states(states: Iterable[str], focused: bool) -> list[str]:
-    """Return an element's states if it has the focus, or if it hasn't."""
+    """Return an element's states with `focused` added or removed."""
     return [*(state for state in states if state not in ("focused", "")), *["focused"] * focused]
 
 
 def _unquote(text: str) -> str:
-    """Return what `quote` wrote."""
+    """Return the original of a text quoted by `quote`."""
     return str(json.loads(text)) if "\\" in text else text[1:-1]
 
 
 def render(lines: Sequence[Line], budget: int | None = None, count: Callable[[str], int] = len) -> str:
-    """Join outline lines, two blanks a level, within a budget.
+    """Join outline lines, two spaces per level, within a budget.
 
     Args:
         lines: in document order.
         budget: the maximum size of the result, by `count`; None for no limit. Lines farthest from the viewport are
-            dropped first, later ones before earlier ones at the same distance; a line stays as long as anything below
+            dropped first, later ones before earlier ones at the same distance; a line stays as long as any line below
             it in the hierarchy. The last line then says how much was dropped, where, and how far away it is.
         count: measures a text: characters by default, or a tokenizer's count. It is called once for each line that
             may fit, and a few times for the whole.
@@ -185,9 +185,9 @@ def render(lines: Sequence[Line], budget: int | None = None, count: Callable[[st
 
 
 def _nearest_in_subtree(lines: Sequence[Line]) -> list[float]:
-    """Return each line's distance, or that of the nearest line below it in the hierarchy if that is nearer."""
+    """Return for each line the least distance among the line and the lines below it in the hierarchy."""
     distances = [distance for _, _, distance in lines]
-    waiting: list[float] = []  # by depth, the nearest of the later lines whose parent has not been visited
+    waiting: list[float] = []  # by depth: least distance of later lines whose parent is yet to be visited
     for index in range(len(lines) - 1, -1, -1):
         depth = lines[index][0]
         distances[index] = min([distances[index], *waiting[depth + 1 :]])
@@ -216,7 +216,7 @@ def _cut(lines: Sequence[Line], rows: list[str], order: list[int], distances: li
 
 
 def _amount(texts: Iterable[str]) -> str:
-    """Return `41 lines (12 elements)`."""
+    """Return the number of lines and elements in texts, such as `41 lines (12 elements)`."""
     elements = [ELEMENT.match(text) is not None for text in texts]
     number = sum(elements)
     inside = f" ({number} element{'s' * (number != 1)})" if number else ""

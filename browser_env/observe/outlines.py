@@ -1,4 +1,4 @@
-"""The whole outline of a page where observations hold only what changed (`obs_mode="delta"`)."""
+"""Reconstruction of whole outlines from observations that hold only changes (`obs_mode="delta"`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from selfsurf.browser_env.observe.delta import CHANGED, NEW_PAGE, NO_CHANGE, WHO
 
 
 class Outlines:
-    """Follows the observations of one environment; whole ones pass unchanged."""
+    """Tracker of one environment's outlines. Whole outlines pass unchanged."""
 
     def __init__(self) -> None:
         self._last: str | None = None
@@ -16,10 +16,10 @@ class Outlines:
     def whole(self, obs: Observation) -> Observation:
         """Return the observation with its whole outline. Call it with every observation, in order.
 
-        The same one may be given again, as after a failed policy call.
+        The same observation may be given again, as after a failed policy call.
 
         Raises:
-            ValueError: it holds changes to an outline that was not seen here.
+            ValueError: the observation holds changes to an outline that was not given here.
         """
         given = obs["dom"]
         if given is self._given and self._last is not None:
@@ -44,7 +44,7 @@ _UNKNOWN = (
 
 
 def _is_delta(obs: Observation) -> bool:
-    """Whether it holds changes, and is not a page that begins with the same words."""
+    """Whether an observation holds changes, rather than a page that begins with the same words."""
     first = obs["dom"].partition("\n")[0]
     said = first in (NEW_PAGE, WHOLE, CHANGED) or obs["dom"] == NO_CHANGE
     return said and not obs["page_text"].lstrip().startswith(first)

@@ -1,4 +1,4 @@
-"""Scrolls through a long page screen by screen and returns everything seen (`env.unwrapped.paged_scan()`).
+"""Scan of a long page, screen by screen, that returns everything seen (`env.unwrapped.paged_scan()`).
 
 Scrolls the document or, if that doesn't scroll, the largest scroll container, and settles on every screen, so that
 content that loads lazily, or exists only while in view, is included. Scrolls down, not sideways.
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 Stopped = Literal["end", "max_screens", "endless", "blocked"]
 
 ENDLESS = 10
-"""How often a page may grow at its end before it counts as endless."""
+"""Number of times a page may grow at its end before it counts as endless."""
 
 PATIENCE = 0.6
-"""Seconds for a page to start growing at its end, if no request is pending."""
+"""Seconds that a page may take to start growing at its end, if no request is pending."""
 
 OVERLAP = 0.1
-"""Share of a screen that is repeated on the next one."""
+"""Share of a screen that is repeated on the next screen."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Screen:
     """One screen of a scan."""
 
     offset: float
-    """Scroll offset in CSS pixels."""
+    """Scroll offset of the screen in CSS pixels."""
     top: int
-    """CSS pixels at the top covered by content that doesn't scroll, such as a sticky header."""
+    """CSS pixels at the top that are covered by content that doesn't scroll, such as a sticky header."""
     bottom: int
-    """The same at the bottom."""
+    """CSS pixels at the bottom that are covered by content that doesn't scroll."""
     screenshot: NDArray[np.uint8] | None
-    """(height, width, 3), of the whole viewport; None unless asked for."""
+    """Screenshot of the whole viewport, (height, width, 3); None unless requested."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Scan:
     """Everything seen while scrolling through a page."""
 
     elements: tuple[Element, ...]
-    """Each once, in reading order. `bbox` is in page coordinates: those of the viewport when scrolled to the top.
-    `in_viewport` refers to the position after scrolling back. Elements that no longer exist then (rows of a
-    virtualised list) have the state `gone`: their ids can't be used until they are scrolled to."""
+    """Elements of the page, each once, in reading order. `bbox` is in page coordinates: those of the viewport when
+    scrolled to the top. `in_viewport` refers to the position after scrolling back. Elements that no longer exist then
+    (rows of a virtualised list) have the state `gone`: their ids can't be used until they are scrolled to."""
     dom: str
     """Outline of the whole page, in reading order."""
     page_text: str
@@ -69,15 +69,15 @@ class Scan:
     """Why the scan stopped: at the page's `end`, after `max_screens`, on an `endless` page that kept growing, or
     `blocked` by a page that would not scroll any further."""
     area: tuple[int, int, int, int]
-    """x, y, width, height of what was scrolled, as seen in the viewport."""
+    """Scrolled area in the viewport: x, y, width, height in CSS pixels."""
 
     @property
     def complete(self) -> bool:
-        """Was the page seen to its end?"""
+        """Whether the page was seen to its end."""
         return self.stopped == "end"
 
     def stitched(self) -> NDArray[np.uint8]:
-        """Return one image of the whole page, whose pixels are the coordinates of the elements' boxes.
+        """Return one image of the whole page. The elements' boxes are in its pixel coordinates.
 
         Content that doesn't scroll, such as a sticky header, is shown once, as on the first screen.
 
@@ -91,7 +91,7 @@ class Scan:
         extra = round(self.screens[-1].offset)
         canvas = np.full((first.shape[0] + extra, *first.shape[1:]), 255, dtype=np.uint8)
         canvas[: first.shape[0]] = first
-        done = 0  # rows of the scrolled content
+        done = 0  # rows of the scrolled content drawn so far
         for screen in self.screens:
             assert screen.screenshot is not None
             offset = round(screen.offset)
@@ -113,11 +113,11 @@ async def paged_scan(
     """Scroll through the active tab's page, and back.
 
     Args:
-        session: whose active tab.
+        session: session whose active tab is scanned.
         options: what each screen's observation contains; budget and reach are ignored.
-        viewport: of the session.
-        bounds: how long to settle on each screen at most.
-        max_screens: the most screens to visit.
+        viewport: viewport of the session.
+        bounds: time limits of settling on each screen.
+        max_screens: maximum number of screens to visit.
         seconds: how long a screen may take before the page counts as hung.
 
     Returns:
@@ -130,7 +130,7 @@ async def paged_scan(
     if max_screens < 1:
         raise ValueError(f"max_screens is at least 1, not {max_screens}.")
     options = replace(options, budget=None, reach=None)
-    # A second quiet frame, since intersection observers are notified after the first.
+    # A second quiet frame is needed, since intersection observers are notified after the first.
     walk = _Walk(session, options, viewport, replace(bounds, frames=max(2, bounds.frames)))
     try:
         async with asyncio.timeout(seconds):
@@ -165,9 +165,9 @@ class _Walk:
         self._start = 0.0
         self._next = 0.0
         self._seen = 0.0
-        """How far down the last screen was visible."""
+        """CSS pixels from the top of the last screen down to where its content was visible."""
         self._end = 0.0
-        """The page's end, updated whenever it has been reached."""
+        """Height of the page in CSS pixels, updated whenever the end has been reached."""
         self._grown = 0
 
     async def begin(self) -> None:
@@ -179,11 +179,11 @@ class _Walk:
         self._area = (left, top, width, height)
 
     async def next_screen(self, most: int) -> None:
-        """Scroll to the next screen and observe it; find out whether it was the last."""
+        """Scroll to the next screen, observe it, and determine whether it was the last."""
         since = self._tab.clock
         at = await self._scroll_to(self._next)
         if self._screens and at["offset"] + at["top"] > (covered := self._screens[-1].offset + self._seen):
-            at = await self._scroll_to(covered - at["top"])  # a header has appeared that would hide a part
+            at = await self._scroll_to(covered - at["top"])  # a new header would hide a part
         if self._screens and at["offset"] <= self._screens[-1].offset:
             self.stopped = "blocked"
             return
@@ -214,7 +214,7 @@ class _Walk:
             await asyncio.wait_for(self._call("to", self._start), 3)
 
     async def finish(self, stopped: Stopped) -> Scan:
-        """Observe once more, after scrolling back, and return everything."""
+        """Observe once more, after scrolling back, and return the complete scan."""
         view = await self._look(replace(self._options, screenshot=False), self._tab.clock)
         elements, dom = self._merger.result(view.elements, view.dom, self._start)
         await self._scroller.dispose()

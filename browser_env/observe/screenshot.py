@@ -1,4 +1,4 @@
-"""Screenshots as arrays that remember the PNG they were decoded from, so that saving one needs no encoding."""
+"""Screenshots as arrays that keep the PNG they were decoded from, so that saving them needs no encoding."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def decode_png(data: bytes, size: tuple[int, int]) -> NDArray[np.uint8]:
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
-    """Return an RGB array as a PNG: the one it was decoded from, or a new one."""
+    """Return an RGB array as a PNG: the PNG that the array was decoded from, or a new one."""
     known = _PNGS.get(id(pixels))
     if known is not None:
         return known

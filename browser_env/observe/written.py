@@ -1,4 +1,4 @@
-"""Words for what the in-page script says of a text that was written into a field."""
+"""Messages about a text written into a field, from the in-page script's report."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from selfsurf.browser_env.observe.outline import quote
 from selfsurf.browser_env.text import clip
 
 SHOWN = 300
-"""Characters of a field's text in an error or an event."""
+"""Maximum characters of a field's text in an error or an event."""
 
 
 def objection_to(id: int, answer: dict[str, Any]) -> str:
-    """Return what is wrong with a field that was written to; empty if nothing is, or an event tells it (`event_of`)."""
+    """Return the error about a field that was written to; empty for no error, or if `event_of` reports it."""
     if "strayed" in answer:
         rest = "the rest of the text was not" if answer.get("way") == "type" else "nothing was"
         return f"The page moved the focus from element {id} to {answer['strayed']}; {rest} typed."
@@ -25,7 +25,7 @@ def objection_to(id: int, answer: dict[str, Any]) -> str:
 
 
 def event_of(id: int, answer: dict[str, Any]) -> str:
-    """Return the event of a step in which a field was written to or set, if there is something to say; else empty."""
+    """Return the event about a field that was written to or set; empty if there is nothing to report."""
     if "gone" in answer:
         return f"[{id}] is gone since it was written to"
     if "cleared" in answer:

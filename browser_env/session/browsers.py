@@ -1,4 +1,4 @@
-"""Finds the Chromium to run, and lists its command-line switches.
+"""Search for the Chromium to run, and its command-line switches.
 
 `python -m selfsurf.browser_env.session.browsers` prints the executable that would be used, or says what to install.
 """
@@ -16,7 +16,7 @@ from selfsurf.browser_env.errors import BrowserNotFound
 SYSTEM_NAMES = (
     "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome",
 )  # fmt: skip
-"""Names looked for on the PATH, the fastest first."""
+"""Names of executables to search for on the PATH, the fastest first."""
 
 HEADFUL_NAMES = SYSTEM_NAMES[1:]
 
@@ -30,9 +30,9 @@ _MAC_APPS = (
 _DEBIAN = Path("/usr/lib/chromium")
 
 DISABLED_FEATURES = (
-    # With it, the browser rejects the answer to a dialog opened during a navigation, and waits for it forever.
+    # With this feature, the browser rejects the answer to a dialog opened during a navigation and waits forever.
     "RenderDocument",
-    # Playwright's own list, which ours replaces.
+    # Playwright's own list, which our switch replaces.
     "AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades",
     "HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding", "ThirdPartyStoragePartitioning",
     "AvoidCorsURLLoaderRestartOnRedirect", "TcpPortRandomizationWin", "OptimizationHints",
@@ -51,31 +51,30 @@ def without(*features: str) -> str:
 
 
 def can_hold_time(browser: str, headless: bool, switches: Sequence[str]) -> bool:
-    """Does a browser leave time and frames to us? Only Chromium's headless shell does, on Linux.
+    """Whether a browser supports virtual time and frames on demand. Only Chromium's headless shell on Linux does.
 
     Args:
-        browser: its path.
-        headless: will it run without a window?
-        switches: those that it gets beside.
+        browser: path of the browser.
+        headless: whether the browser will run without a window.
+        switches: additional switches of the browser.
     """
     shell = "headless" in Path(browser).resolve().name
     return sys.platform == "linux" and headless and shell and "--site-per-process" not in switches
 
 
 def merged(switches: Iterable[str]) -> list[str]:
-    """Return switches with one for all features that they disable: of several only the last would count."""
+    """Merge all switches that disable features into one, because Chromium obeys only the last."""
     every = list(switches)
     features = [name for one in every if one.startswith(_DISABLE) for name in one.removeprefix(_DISABLE).split(",")]
     return [*(one for one in every if not one.startswith(_DISABLE)), without(*dict.fromkeys(features))]
 
 
 FREE_FRAMES = ("--disable-frame-rate-limit", "--disable-gpu-vsync")
-"""Switches with which frames are drawn when asked for, not on a 60 Hz clock: a screenshot takes 5-9 ms instead of 17 or
-33."""
+"""Switches that draw frames on request and not on a 60 Hz clock: a screenshot takes 5-9 ms instead of 17 or 33."""
 
 SWITCHES = (
     "--disable-gpu",
-    # Without it a pixel at the edge of a repainted part differs from the same pixel of a full repaint.
+    # Without this switch, a pixel at the edge of a repainted part differs from the same pixel of a full repaint.
     "--disable-partial-raster",
     "--hide-scrollbars",
     "--font-render-hinting=none",
@@ -90,7 +89,7 @@ SWITCHES = (
 
 
 def cache_home() -> Path:
-    """The folder for downloaded browsers and models: `SELFSURF_HOME`, or `~/.cache/selfsurf`."""
+    """Return the folder for downloaded browsers and models: `SELFSURF_HOME`, or `~/.cache/selfsurf`."""
     return Path(os.environ.get("SELFSURF_HOME") or Path.home() / ".cache" / "selfsurf")
 
 
@@ -132,7 +131,7 @@ def find_browser(*, headless: bool = True, playwright_path: str | None = None) -
 
 
 def has_window() -> bool:
-    """Can a browser with a window run here? It needs a full Chromium and, on Linux, a display."""
+    """Whether a browser with a window can run here, which needs a full Chromium and, on Linux, a display."""
     try:
         require_window()
     except BrowserNotFound:
@@ -144,7 +143,7 @@ def require_window() -> None:
     """Check that a browser with a window can run here.
 
     Raises:
-        BrowserNotFound: it can't; the message says what is missing.
+        BrowserNotFound: no window is possible; the message says what is missing.
     """
     missing = []
     try:
@@ -158,10 +157,10 @@ def require_window() -> None:
 
 
 def windowed_browser() -> str:
-    """Return the path of the Chromium that shows a window.
+    """Return the path of a Chromium that can show a window.
 
     Raises:
-        BrowserNotFound: there is none.
+        BrowserNotFound: there is no such browser.
     """
     path = find_browser(headless=False)
     if "headless" in Path(path).name:
@@ -170,7 +169,7 @@ def windowed_browser() -> str:
 
 
 def has_display() -> bool:
-    """Is there a display that a window can be shown on?"""
+    """Whether there is a display for a window."""
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 

@@ -1,4 +1,4 @@
-"""The requests of pages that say something about what was done: documents, forms, calls of scripts."""
+"""Page requests that show what an action did: documents, forms, calls of scripts."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ if TYPE_CHECKING:
     from playwright.async_api import Request, Response
 
 MOST = 50
-"""Requests kept per step; the others are left out, those that change nothing first."""
+"""Maximum number of requests kept per step; requests that change nothing are dropped first."""
 
 LONGEST_URL = 500
-"""Characters of an address that are kept."""
+"""Maximum number of characters kept of an address."""
 
 _READING = ("GET", "HEAD", "OPTIONS")
 _LEFT_OUT = frozenset({"image", "font", "stylesheet", "script", "media", "manifest", "texttrack"})
 
 
 class Calls:
-    """Collects a session's requests, in the order of their answers."""
+    """Collector of a session's requests, in the order of their responses."""
 
     def __init__(self) -> None:
         self._calls: list[dict[str, Any]] = []
 
     def answered(self, response: Response) -> None:
-        """Note a request that was answered."""
+        """Record a request that was answered."""
         self._add(response.request, response.status)
 
     def failed(self, request: Request) -> None:
-        """Note a request that got no answer: it was blocked, cut off, or there was no server."""
+        """Record a request without a response: blocked, cut off, or sent to a missing server."""
         self._add(request, None)
 
     def so_far(self) -> tuple[dict[str, Any], ...]:
-        """Return what `take` would."""
+        """Return the requests that `take` would return, without clearing them."""
         return tuple(self._calls)
 
     def take(self) -> tuple[dict[str, Any], ...]:
-        """Return the requests since the last call: `method`, `url` and `status`."""
+        """Return the requests since the last call and clear them: `method`, `url` and `status`."""
         calls, self._calls = tuple(self._calls), []
         return calls
 
@@ -53,7 +53,7 @@ class Calls:
 
 
 def _shown(url: str) -> str:
-    """An address without a user's name and password in it, cut to its bound."""
+    """Return an address without user name and password, cut to `LONGEST_URL`."""
     parts = urlsplit(url[: LONGEST_URL + 1]) if url.startswith(("http", "ws")) else None
     if parts is not None and "@" in parts.netloc:
         url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

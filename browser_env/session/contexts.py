@@ -1,7 +1,7 @@
-"""Where a session's browser context comes from, and how it is closed.
+"""Sources of a session's browser context, which open and close contexts.
 
-A context of the browser that the process's environments share, a browser of its own with a profile folder, or a running
-browser that somebody else started; `detached.py` has one that outlives the process.
+A source uses the browser that the process's environments share, a separate browser with a profile folder, or a running
+browser that somebody else started; `detached.py` has a source whose browser outlives the process.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 LATE_BOUND = 30.0
-"""Seconds for a context to close in a responsive browser; then the browser is closed with all its contexts."""
+"""Seconds for a context to close in a responsive browser; after that the browser is closed with all its contexts."""
 
 _closing: set[asyncio.Task[None]] = set()
 
 
 def _drop_empty(recording: Path) -> None:
     if recording.exists() and recording.stat().st_size == 0:
-        recording.unlink()  # the context died before Playwright could write it
+        recording.unlink()  # the context died before Playwright could write the recording
 
 
 async def _close_late(closing: asyncio.Future[None], spec: BrowserSpec, browser: Browser) -> None:
@@ -49,7 +49,7 @@ async def _close_late(closing: asyncio.Future[None], spec: BrowserSpec, browser:
 
 
 async def _answers(browser: Browser) -> bool:
-    """Does the browser still answer?"""
+    """Whether the browser still answers."""
     try:
         async with asyncio.timeout(3):
             protocol = await browser.new_browser_cdp_session()
@@ -61,56 +61,56 @@ async def _answers(browser: Browser) -> bool:
 
 
 class ContextSource:
-    """Contexts of the browsers shared by all equal `spec`. One source per environment, one context at a time."""
+    """Source of contexts in the browsers that environments with an equal `spec` share. Opens one context at a time."""
 
     def __init__(self, spec: BrowserSpec, options: SessionOptions) -> None:
         self.spec = spec
         self.options = options
         self.recording: Path | None = None
-        """File that the current context's traffic is recorded to."""
+        """File to which the current context's traffic is recorded; None without a recording."""
         self._bodies: BinaryBodies | None = None
         self._identity: dict[str, Any] | None = None
         self._session_storage: dict[str, Any] = {}
-        """Of the storage state, by origin."""
+        """Session storage of the storage state, by origin."""
         self._rooms: WeakKeyDictionary[Any, Room] = WeakKeyDictionary()
-        """Of the contexts that are not closed yet."""
+        """Places in browsers (`Room`) of the contexts that are still open."""
         self.closing: asyncio.Future[None] | None = None
-        """Done when the last context is closed; None until its closing has begun."""
+        """Future that is done when the last context is closed; None until its closing has begun."""
         self.attached = False
-        """Are there tabs of an episode that another process has begun?"""
+        """Whether the browser has tabs of an episode that another process started."""
 
     embedded = False
-    """Is the browser a part of an application, whose first page is taken over?"""
+    """Whether the browser is part of an application, whose first page is taken over."""
 
     @property
     def probe(self) -> str:
-        """Name of the event with which the pages are asked for listeners (`install_listeners`)."""
+        """Name of the event that asks pages for listeners (`install_listeners`)."""
         return PROBE
 
     @property
     def gate_port(self) -> int:
-        """Port of the proxy that enforces network rules; 0 for a free one."""
+        """Port of the proxy that enforces network rules; 0 for any free port."""
         return 0
 
     @property
     def shared_with_people(self) -> bool:
-        """Does the context have tabs that aren't the environment's?"""
+        """Whether the context has tabs that don't belong to the environment."""
         return self.options.use_default_context
 
     async def wait_closed(self) -> None:
-        """Wait until the last context is closed: it may use what the next one needs, such as a profile."""
+        """Wait until the last context is closed, because it may use what the next one needs, such as a profile."""
         closing = self.closing
-        if closing is not None and closing.get_loop() is asyncio.get_running_loop():  # else it ended with its loop
+        if closing is not None and closing.get_loop() is asyncio.get_running_loop():  # another loop's closing has ended
             await asyncio.wait({closing})
 
     async def give_up(self) -> None:
-        """End a browser that another process has left and that can't be attached to; `open` starts another."""
+        """End a browser that another process left and that can't be attached to. The next `open` starts another."""
 
     async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:
-        """Return a new context with these arguments of Playwright's `Browser.new_context`.
+        """Open a context with these arguments of Playwright's `Browser.new_context`.
 
         Raises:
-            EnvError: there is no browser.
+            EnvError: no browser could be started.
         """
         room = runtime().room(self.spec)
         self.spec = room.spec
@@ -124,7 +124,7 @@ class ContextSource:
         return context
 
     async def prepare(self, context: BrowserContext, note: Callable[[str], None]) -> None:
-        """Set up what can't be passed as an argument, before the first page. `note` takes events."""
+        """Set up what Playwright's arguments don't cover, before the first page. `note` takes event texts."""
         if self.options.cookies:
             await context.add_cookies(cookies_of(self.options.cookies))  # type: ignore[arg-type]
         if self.options.stealth:
@@ -145,11 +145,11 @@ class ContextSource:
         """Set up a new tab. `viewport` is its size."""
         if self._identity is not None:  # Playwright sets the user agent, but not the brands that go with it
             await tab.protocol.send("Emulation.setUserAgentOverride", self._identity)
-        if self.shared_with_people:  # such a tab has the size of its window
+        if self.shared_with_people:  # a person's tab has the size of its window
             await tab.page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
-        """Close the context. `pages` are those that the environment opened in it."""
+        """Close the context. `pages` are the pages that the environment opened in it."""
         recording, self.recording = self.recording, None
         bodies, self._bodies = self._bodies, None
         room = self._rooms.pop(context, None)
@@ -164,15 +164,15 @@ class ContextSource:
                 await asyncio.to_thread(bodies.complete, recording)
 
     async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:
-        """Dispose of a context that could not be closed, by force.
+        """Forcibly dispose of a context that could not be closed.
 
         Args:
-            context: which.
-            closing: its `close`, which may go on.
+            context: the context.
+            closing: its unfinished `close`, which may continue.
         """
         browser, spec = context.browser, self.spec
         if browser is not None and browser.is_connected():
-            if await _answers(browser):  # others use it as well: only this context is slow to close
+            if await _answers(browser):  # other environments use the browser: only this context is slow
                 _closing.add(task := asyncio.ensure_future(_close_late(closing, spec, browser)))
                 task.add_done_callback(_closing.discard)
             else:
@@ -180,11 +180,11 @@ class ContextSource:
                 await runtime().discard(spec, browser)
 
     async def death(self) -> str:
-        """Say that the browser has ended, and in its own words why; empty if it has not, or nobody knows."""
+        """Return a message if the browser has ended, with its last errors; empty while it runs, or if unknown."""
         return await runtime().death(self.spec)
 
     async def behind(self, error: str) -> str:
-        """Say what is behind an error: the end of a page or of the browser; empty if it is neither."""
+        """Return the cause of an error if a page or the browser has ended; otherwise an empty text."""
         if "crashed" in error or "hangs" in error:
             return runtime().outgrown(self.spec) or (PAGE_CRASHED if "Target crashed" in error else "")
         return await self.death() if "closed" in error else ""
@@ -204,7 +204,7 @@ class ContextSource:
 
 
 class ProfileSource(ContextSource):
-    """A browser of its own with a profile folder, started again for every session.
+    """Source of a separate browser with a profile folder, restarted for every session.
 
     Session cookies are carried over, since the environment is one user who stays logged in.
     """
@@ -219,7 +219,7 @@ class ProfileSource(ContextSource):
         self._cookies: list[Any] = []
 
     async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:
-        """As `ContextSource.open`.
+        """Start a browser on the profile and return its context.
 
         Raises:
             EnvError: the profile is in use, or the browser failed to start.
@@ -243,17 +243,17 @@ class ProfileSource(ContextSource):
         return context
 
     async def death(self) -> str:
-        """As `ContextSource.death`."""
+        """Return a message if the profile's browser has ended, with its last errors; empty while it runs."""
         return "" if self._browser is None else await death_of(self._browser, self._words)
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
-        """Close the browser, which releases the folder."""
+        """Close the browser and release the profile folder."""
         self._cookies = [cookie for cookie in await context.cookies() if cookie.get("expires", -1) == -1]
         await super().close(context, pages)
         self._lock.release()
 
     async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:
-        """End the browser process."""
+        """Kill the browser process and release the profile folder."""
         if self._pid is not None:
             kill(self._pid)
         with contextlib.suppress(Exception):
@@ -262,12 +262,12 @@ class ProfileSource(ContextSource):
 
 
 class RemoteSource(ContextSource):
-    """A context in a running browser that isn't ours: connected to for every session, and left running."""
+    """Source of contexts in somebody else's running browser: connects for every session and leaves it running."""
 
     _browser: Browser | None = None
 
     async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:
-        """As `ContextSource.open`.
+        """Connect to the browser and return a new context, or its default context with `use_default_context`.
 
         Raises:
             EnvError: no browser answers at the address.
@@ -284,11 +284,11 @@ class RemoteSource(ContextSource):
             raise
 
     async def death(self) -> str:
-        """As `ContextSource.death`: the browser is not ours."""
+        """Return an empty text, since the end of somebody else's browser can't be explained."""
         return ""
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
-        """Close our context, or our tabs in the default one, and disconnect."""
+        """Close our context, or our tabs in the default context, and disconnect."""
         if self.shared_with_people:
             await asyncio.gather(*(page.close() for page in pages))
         else:

@@ -1,7 +1,7 @@
-"""The deadline of a step or a reset: early if the page hangs or crashes, late if the machine is crowded.
+"""Deadlines of steps and resets: early if the page hangs or crashes, late if the machine is crowded.
 
-A page counts as hung when its main thread leaves a trivial call unanswered for a while. A slow page answers between
-two of its tasks, so only a single endless, or very long, task looks like this.
+A page counts as hung when its main thread leaves a trivial call unanswered for a while. A slow page answers between two
+of its tasks, so only a single endless or very long task counts as a hang.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.tab import Tab
 
 FIRST_LOOK = 0.5
-"""Seconds before a page is first probed: most steps are over by then."""
+"""Seconds before a page is first probed; most steps are over by then."""
 
 PAUSE = 0.5
-"""Seconds between an answer and the next probe."""
+"""Seconds between a page's answer and the next probe."""
 
 MOST_FRAMES = 3
-"""Frames of a hung page that a message names."""
+"""Maximum number of frames of a hung page that a message names."""
 
 MOMENT = 0.5
-"""Seconds for an answer that something else has held up: a navigation without an answer, or another tab's page."""
+"""Minimum seconds for an answer that was held up by a navigation without a response or by another tab."""
 
 
 class PageHangs(EnvError):
@@ -41,11 +41,11 @@ class PageHangs(EnvError):
 async def deadline(
     seconds: float, hang: float, session: Callable[[], Session | None]
 ) -> AsyncIterator[asyncio.Timeout]:
-    """Limit how long the body may take.
+    """Limit the duration of the `async with` body.
 
     Args:
-        seconds: how long it may take on a machine that isn't crowded (`patience.share`).
-        hang: how long the active page may leave a trivial call unanswered, counted likewise.
+        seconds: time limit on a machine that isn't crowded (`patience.share`).
+        hang: seconds that the active page may leave a trivial call unanswered, counted likewise.
         session: returns the session to watch, or None while there is none.
 
     Yields:
@@ -81,7 +81,7 @@ async def deadline(
 
 
 class _Silence:
-    """The time in which the active page answers nothing, whichever tab is active meanwhile.
+    """Time for which the active page has not answered, even if another tab becomes active meanwhile.
 
     Args:
         hang: seconds after which the page counts as hung.
@@ -96,7 +96,7 @@ class _Silence:
         return self._end - self._watch.look()
 
     def allow_a_moment(self) -> None:
-        """Leave the page a moment at least to answer."""
+        """Give the page at least `MOMENT` more seconds to answer."""
         self._end = max(self._end, self._watch.look() + MOMENT)
 
     def __str__(self) -> str:
@@ -121,14 +121,14 @@ async def _fault(session: Callable[[], Session | None], hang: float) -> EnvError
             if not answered:
                 if active() is tab:
                     return PageHangs(f"the page hangs: it did not answer for {silence}{_or_its_frames(tab)}")
-                silence.allow_a_moment()  # another tab's page is asked
+                silence.allow_a_moment()  # another tab's page is probed next
                 continue
         silence = None
         await asyncio.sleep(PAUSE)
 
 
 def _or_its_frames(tab: Tab) -> str:
-    """Name the frames in the page's process, whose endless scripts look like the page's, for a message."""
+    """Return the part of a message that names the frames in the page's process, which may be the cause of a hang."""
     frames = [one_line(address) for address in tab.frames_within()]
     if not frames:
         return ""
@@ -137,14 +137,14 @@ def _or_its_frames(tab: Tab) -> str:
 
 
 async def _answers(tab: Tab, silence: _Silence, active: Callable[[], Tab | None]) -> bool:
-    """Does a page answer a trivial call before it counts as hung, and while it is the active one?"""
+    """Whether a page answers a trivial call before it counts as hung and while its tab is active."""
     documents = tab.documents
     asking = asyncio.ensure_future(tab.protocol.send("Runtime.evaluate", {"expression": "0"}))
     try:
         while (left := silence.left()) > 0 and not tab.crashed and active() is tab:
             done, _ = await asyncio.wait({asking}, timeout=min(TICK, left))
             if done or tab.documents != documents:
-                return True  # with an error if the page is navigating or closed, which its user will notice
+                return True  # an error is an answer, too: the page is navigating or closed
             if tab.holds_calls():
                 silence.allow_a_moment()
         return False

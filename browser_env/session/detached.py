@@ -1,7 +1,7 @@
-"""A browser that outlives the process which started it: a folder holds its address, profile and messages.
+"""A browser that outlives the process that started it, with its address, profile and messages in a folder.
 
-Whoever opens a session on the folder attaches to the browser if it runs, and starts it if not. It ends when its session
-is closed, but not when the process dies. The folder and what is in it can be read by its user alone.
+A session opened on the folder attaches to the browser if it runs, and starts it otherwise. The browser ends when its
+session is closed, but not when the process dies. Only its user can read the folder and its files.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.tab import Tab
 
 CLOSING = 3.0
-"""Seconds for the browser to end when it is asked to."""
+"""Seconds that the browser may take to end after a request to close."""
 
 _OF_CONTEXT = {"viewport", "accept_downloads", "proxy"}
-"""Arguments of a context that can be kept to in a browser's default one."""
+"""Context arguments that a browser's default context supports."""
 
 _LIKE_PLAYWRIGHT = (
     "--disable-field-trial-config", "--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows",
@@ -50,11 +50,11 @@ _LIKE_PLAYWRIGHT = (
     "--disable-renderer-backgrounding", "--force-color-profile=srgb", "--metrics-recording-only",
     "--enable-automation", "--password-store=basic", "--use-mock-keychain", "--disable-search-engine-choice-screen",
 )  # fmt: skip
-"""Switches that Playwright adds to the browsers which it starts itself."""
+"""Switches that Playwright adds to the browsers that it starts itself."""
 
 
 class DetachedSource(RemoteSource):
-    """The default context of a browser in a folder."""
+    """Source of the default context of a browser in a folder."""
 
     def __init__(self, spec: BrowserSpec, options: SessionOptions) -> None:
         super().__init__(spec, options)
@@ -68,20 +68,20 @@ class DetachedSource(RemoteSource):
 
     @property
     def probe(self) -> str:
-        """As `ContextSource.probe`: the name that the process which started the browser has given."""
+        """Name of the event that asks pages for listeners, chosen by the process that started the browser."""
         return str(self._noted["probe"])
 
     @property
     def gate_port(self) -> int:
-        """As `ContextSource.gate_port`: the port that a running browser sends everything to."""
+        """Port of the proxy to which a running browser sends everything; 0 for any free port."""
         return int(self._noted.get("gate", 0)) if self.attached else 0
 
     async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:
-        """As `ContextSource.open`.
+        """Attach to the folder's browser, or start it, and return its default context.
 
         Raises:
             EnvError: the browser does not start, or its profile is in use.
-            ValueError: an argument can't be kept to here.
+            ValueError: a default context can't have one of the arguments.
         """
         if extra := sorted(set(arguments) - _OF_CONTEXT):
             raise ValueError(f"A detached browser can't be given {', '.join(extra)}.")
@@ -116,7 +116,7 @@ class DetachedSource(RemoteSource):
             pid, read, write = self._launch([path, *([] if sandbox else ["--no-sandbox"]), *switches, "about:blank"])
             gate = urlsplit(proxy["server"]).port or 0 if proxy is not None else 0
             noted = {"pid": pid, "profile": str(profile), "gate": gate, "probe": PROBE}
-            _write(self.folder, noted)  # so that it can be ended if this process dies now
+            _write(self.folder, noted)  # lets the browser be ended even if this process dies now
             if address := _relayed(read, write):
                 noted["address"] = address
                 _write(self.folder, noted)
@@ -127,7 +127,7 @@ class DetachedSource(RemoteSource):
         raise EnvError(f"The browser {path} did not start: {why}")
 
     def _launch(self, command: list[str]) -> tuple[int, int, int]:
-        """Start a browser; return its process's id, and the ends of its pipe to read from and to write to."""
+        """Start a browser; return its process id and the ends of its pipe to read from and to write to."""
         told, write = os.pipe()
         read, says = os.pipe()
         try:
@@ -140,21 +140,21 @@ class DetachedSource(RemoteSource):
             os.close(says)
 
     async def prepare(self, context: BrowserContext, note: Callable[[str], None]) -> None:
-        """As `ContextSource.prepare`: what is in the browser already stays as it is."""
-        await context.add_init_script(read_script("view_transitions"))  # its frames have no limit to their rate
+        """Set up the context of a browser just started; a browser that already ran stays as it is."""
+        await context.add_init_script(read_script("view_transitions"))  # the browser's frame rate is unlimited
         if not self.attached:
             await super().prepare(context, note)
 
     async def attach(self, tab: Tab, viewport: Viewport) -> None:
-        """As `ContextSource.attach`: a tab has the size of its window."""
+        """Set a new tab to the viewport's size instead of its window's."""
         await tab.page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
 
     async def death(self) -> str:
-        """As `ContextSource.death`."""
+        """Return a message if the browser has ended; empty while it runs."""
         return "" if is_alive(self._noted) else "the browser has ended"
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
-        """End the browser, and leave nothing of it but a profile that was given."""
+        """End the browser and remove its files, except for a profile folder given by the user."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(CLOSING):
                 assert self._browser is not None
@@ -163,7 +163,7 @@ class DetachedSource(RemoteSource):
         await self._end_it()
 
     async def kill(self, context: BrowserContext, closing: asyncio.Future[None]) -> None:
-        """As `close`, without asking it."""
+        """End the browser without asking it to close, and remove its files."""
         closing.cancel()
         await self._end_it()
 
@@ -173,10 +173,10 @@ class DetachedSource(RemoteSource):
         self._lock.release()
 
     async def give_up(self) -> None:
-        """As `ContextSource.give_up`. The profile stays.
+        """End a browser that can't be attached to. The profile stays.
 
         Raises:
-            EnvError: another environment uses it.
+            EnvError: another environment uses the profile.
         """
         await self._lock.acquire(end_orphan=False)
         self.attached = False
@@ -189,7 +189,7 @@ class DetachedSource(RemoteSource):
 
 
 def _relayed(read: int, write: int) -> str:
-    """Start the process that stands between a browser and its clients; return its address, empty if there is none."""
+    """Start the relay process between a browser and its clients; return its address, empty if it doesn't start."""
     process = subprocess.Popen(
         [sys.executable, "-P", str(Path(__file__).with_name("relay.py")), str(read), str(write)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -207,25 +207,25 @@ def _relayed(read: int, write: int) -> str:
 
 
 def is_alive(noted: Mapping[str, Any]) -> bool:
-    """Does the browser that was noted still run?"""
+    """Whether a recorded browser still runs."""
     return bool(noted) and is_browser_on(int(noted["pid"]), Path(noted["profile"]))
 
 
 def has_browser(folder: Path) -> bool:
-    """Does the browser of a folder run?"""
+    """Whether the browser of a folder runs."""
     return is_alive(_read(folder))
 
 
 def end_browser(folder: Path, *, patience: float = 0.0, keep_profile: bool = False) -> bool:
-    """End the browser of a folder, and remove what it leaves: address, messages, and the profile in the folder.
+    """End the browser of a folder and remove its files: address, messages, and the profile in the folder.
 
     Args:
-        folder: as `SessionOptions.detached`.
-        patience: seconds that it may take to end by itself.
+        folder: the folder (`SessionOptions.detached`).
+        patience: seconds that the browser may take to end by itself.
         keep_profile: leave the profile in the folder.
 
     Returns:
-        Whether there was one.
+        Whether a browser was running.
     """
     noted = _read(folder)
     alive = is_alive(noted)

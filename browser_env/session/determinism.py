@@ -1,7 +1,7 @@
-"""Makes a page depend only on the episode's seed and the actions: clock, timers, animations, random numbers.
+"""Deterministic pages: clock, timers, animations and random numbers depend only on the seed and the actions.
 
-A script that runs before the page's own replaces them in every frame. Time stands still while nobody acts, and advances
-by a fixed amount with every step, as fast as the page can follow. Chromium's virtual time
+A script that runs before the page's own replaces them in every frame. Time stands still between steps, and advances by
+a fixed amount with every step, as fast as the page can follow. Chromium's virtual time
 (`Emulation.setVirtualTimePolicy`) is no alternative: it stops the frames that screenshots and input wait for, and
 applies to one process of a page at a time.
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STEP_TIME = 100.0
-"""Milliseconds of the page's time that settling takes; a `wait` adds its own."""
+"""Milliseconds of page time that pass while a step settles; a `wait` action adds its own."""
 
 CONTEXT = {"timezone_id": "UTC", "locale": "en-US"}
-"""Arguments of `Browser.new_context` that are fixed unless given."""
+"""Arguments of `Browser.new_context` that are fixed unless the user gives others."""
 
 FRAME_BOUND = 3.0
-"""Seconds for the frames of another origin to follow."""
+"""Seconds that frames of other origins may take to follow the clock."""
 
 STUCK = 0.5
 """Seconds without progress after which a task's `setup` is assumed to wait for the page's time."""
@@ -41,7 +41,7 @@ _ADVANCE = "(end) => window[Symbol.for('selfsurf.clock')]?.advance(end)"
 
 
 class Clock:
-    """An episode's time, shared by its tabs."""
+    """The clock of an episode, shared by its tabs."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -54,7 +54,7 @@ class Clock:
 
 
 class DeterministicTab(Tab):
-    """A tab whose time is the episode's clock."""
+    """A tab on the episode's clock."""
 
     clock_of_episode: Clock
     _begin_script: str | None = None
@@ -62,7 +62,7 @@ class DeterministicTab(Tab):
 
     @classmethod
     async def attach(cls, page: Page, clock: Clock, probe: str) -> DeterministicTab:
-        """Attach to a page. `probe` is as in `install_listeners`."""
+        """Attach to a page and set its clock. `probe` is the event name for `install_listeners`."""
         tab = await cls.open(page, probe)
         assert isinstance(tab, DeterministicTab)
         tab.clock_of_episode = clock
@@ -70,7 +70,7 @@ class DeterministicTab(Tab):
         return tab
 
     async def _tell_new_documents(self) -> None:
-        """Let future documents begin at the current time."""
+        """Make future documents begin at the current time of the clock."""
         at = json.dumps(self.clock_of_episode.now)
         source = (
             f"window[Symbol.for('selfsurf.clock')] ? window[Symbol.for('selfsurf.clock')].begin({at})"
@@ -83,7 +83,7 @@ class DeterministicTab(Tab):
             await self.protocol.send("Page.removeScriptToEvaluateOnNewDocument", {"identifier": old})
 
     async def advance(self, milliseconds: float) -> None:
-        """Advance the page's time."""
+        """Advance the page's time by `milliseconds`."""
         clock = self.clock_of_episode
         clock.now += milliseconds
         await self._tell_new_documents()
@@ -94,10 +94,10 @@ class DeterministicTab(Tab):
                 await asyncio.wait_for(frame.evaluate(_ADVANCE, clock.now), FRAME_BOUND)
 
     async def pass_step(self) -> bool:
-        """Advance by the time of a step and return True; False while the step's loads and requests are pending."""
+        """Advance time by a step and return True, or return False while the step's loads and requests are pending."""
         await self._evaluate(_REST)
         if self.loading(self._settled) or self.fetching(self._settled):
-            return False  # time passes when they have arrived
+            return False  # time passes once they have arrived
         await self.advance(STEP_TIME)
         self._settled = self.clock
         return True
@@ -107,11 +107,11 @@ class DeterministicTab(Tab):
             await self.protocol.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True})
         except Exception as error:
             if not document_was_replaced(error):
-                raise  # else the document was replaced, and the next one begins at the new time
+                raise  # a document that replaces this one begins at the new time
 
 
 async def run_with_time(work: Coroutine[Any, Any, T], tab: Callable[[], Tab]) -> T:
-    """Run a task's setup; while it waits for the page's time, and nothing is loading, advance the time."""
+    """Run a task's setup, advancing the page's time while the setup waits and nothing is loading."""
     task = asyncio.ensure_future(work)
     try:
         while not task.done():

@@ -1,8 +1,8 @@
-"""A browser's DevTools pipe for two: Playwright's driver, and sessions of our own, whose calls need no way through it.
+"""A browser's DevTools pipe, shared by Playwright's driver and by sessions of our own, which bypass the driver.
 
-Playwright starts the browser with the two ends of a pipe. What it starts is a program (`HandOver`) that gives these to
-this process, gets others in their place, and becomes the browser. Nothing listens anywhere, so nobody else can come in.
-Each session is its owner's alone; what is between the driver and the browser is passed on unread.
+Playwright starts the browser with the two ends of a pipe. The program that it really starts (`HandOver`) sends these
+ends to this process, gets others in exchange, and becomes the browser. No port is open, so no one else can connect.
+Each of our sessions has one owner; messages between the driver and the browser are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from selfsurf.browser_env.session.page_times import PageTimes
 T = TypeVar("T")
 
 _FIRST_OWN_ID = 2**30
-"""Playwright numbers its calls from 1."""
+"""First number of our own calls; Playwright numbers its calls from 1."""
 
 BEHIND = 5.0
-"""Seconds that the driver may be behind; it is a millisecond, but on a crowded machine."""
+"""Seconds that the driver may lag behind: usually a millisecond, more on a crowded machine."""
 
 _TOLD = "Selfsurf.told"
-"""A method that the driver is answered here: then it has told all that was passed on to it before."""
+"""Name of a method answered locally: once the driver returns the answer, it has reported all earlier messages."""
 
 _TOLD_CALL = f'"method":"{_TOLD}"'.encode()
 
 _FIRST_PICTURE = 5.0
-"""Seconds for a browser's first picture on demand."""
+"""Seconds that a browser may take for its first picture on demand."""
 
 _SESSION = b'"sessionId":"'
 _TAIL = len(_SESSION) + 32 + 2
-"""Bytes at the end of a message of a session: its id and `"}`."""
+"""Bytes at the end of a session's message that hold the session id and the closing `"}`."""
 
 _HAND_OVER = """\
 import os, socket, sys
@@ -56,19 +56,19 @@ for number, end in zip((3, 4), ends):
     os.dup2(end, number)
 os.execv(sys.argv[2], sys.argv[2:])
 """
-"""Gives the two ends that a browser would read from and write to away, takes others, and becomes the browser."""
+"""Program that sends the browser's two pipe ends away, receives others, and becomes the browser."""
 
 
 class HandOver:
-    """Gets between the driver and a browser that it is about to start. Make it on the loop, and close it.
+    """Interception of the pipe between the driver and a browser to be started. Create it on the loop, and close it.
 
     Args:
-        holds_time: the browser leaves its pages' time to us (`page_time`).
+        holds_time: whether the browser's pages run in virtual time (`page_time`).
     """
 
     def __init__(self, *, holds_time: bool = False) -> None:
         self.command: tuple[str, ...] = ()
-        """What to put before the browser's command line; empty where that can't be done."""
+        """Prefix for the browser's command line; empty if interception is impossible."""
         self._folder = Path(tempfile.mkdtemp(prefix="selfsurf-pipe-"))
         self._waiting: asyncio.Task[DevTools] | None = None
         path = str(self._folder / "ends")
@@ -86,11 +86,11 @@ class HandOver:
         self.command = (sys.executable, "-IS", "-c", _HAND_OVER, path)
 
     def result(self) -> DevTools | None:
-        """Return the browser's pipe, once it runs; None if it was not handed over."""
+        """Return the browser's pipe once the browser runs; None if the pipe was not handed over."""
         return self._waiting.result() if self._waiting is not None and self._waiting.done() else None
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for the browser and remove the temporary folder."""
         if self._waiting is not None:
             self._waiting.cancel()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -117,7 +117,7 @@ async def _taken(listener: socket.socket, holds_time: bool) -> DevTools:
 
 
 class _Reader(asyncio.Protocol):
-    """Splits what comes from a pipe into messages."""
+    """Splitter of a pipe's data into messages."""
 
     def __init__(self, take: Callable[[bytes], None], ended: Callable[[], None]) -> None:
         self._take, self._ended = take, ended
@@ -136,7 +136,7 @@ class _Reader(asyncio.Protocol):
 
 
 class DevTools:
-    """The pipe of one browser, and who says what at it."""
+    """The pipe of one browser, shared by Playwright's driver and our own sessions."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(_FIRST_OWN_ID)
@@ -147,19 +147,19 @@ class DevTools:
         self._telling: set[int] = set()
         self._held: dict[int, bytes] = {}
         self._events = self._known = 0
-        """How many events were passed on to the driver, and of how many it is known to have told."""
+        """Numbers of events sent to the driver, and of events that it is known to have reported."""
         self._readings: list[asyncio.ReadTransport] = []
         self._times: PageTimes | None = None
         self.ended = False
 
     @classmethod
     async def between(cls, driver: tuple[int, int], browser: tuple[int, int], *, holds_time: bool = False) -> DevTools:
-        """Stand between the driver's ends and the browser's: each to be read, and to be written to.
+        """Connect the driver's pipe ends to the browser's; each pair is an end to read and an end to write.
 
         Args:
-            driver: its ends.
-            browser: its ends.
-            holds_time: the browser leaves its pages' time to us (`page_time`).
+            driver: pipe ends of the driver.
+            browser: pipe ends of the browser.
+            holds_time: whether the browser's pages run in virtual time (`page_time`).
         """
         self = cls()
         if holds_time:
@@ -170,7 +170,7 @@ class DevTools:
         for end, take in ((browser[0], self._heard), (driver[0], self._said)):
             reader = partial(_Reader, take, self._end)
             self._readings.append((await loop.connect_read_pipe(reader, os.fdopen(end, "rb", 0)))[0])
-        if self.ended:  # it has, before its last end was connected
+        if self.ended:  # the browser ended before its last end was connected
             self._end()
         return self
 
@@ -193,7 +193,7 @@ class DevTools:
             self._browser.write(message + b"\0")
 
     async def told(self, driver: CDPSession, asking: Awaitable[T]) -> T:
-        """Await a page's answer, and then that the driver, which hears all later, tells what came before it.
+        """Await a page's answer, then wait until the driver has reported all events that preceded the answer.
 
         Args:
             driver: Playwright's session with the page.
@@ -264,7 +264,7 @@ class DevTools:
         self._browser.write(json.dumps(message, separators=(",", ":")).encode() + b"\0")
 
     async def attach(self, target: str) -> OwnSession:
-        """Return a session of our own with a target. Of a page whose time is left to us there is only one.
+        """Return a session of our own with a target. A page in virtual time has only one such session.
 
         Raises:
             Error: there is no such target, or the browser has ended.
@@ -282,7 +282,7 @@ class DevTools:
         return self._sessions[answer["sessionId"].encode()]
 
     async def holds_time(self) -> bool:
-        """Find out, by a page and its first picture, whether the browser leaves time and frames to us as it should."""
+        """Whether the browser supports virtual time and frames on demand, tested with the first picture of a page."""
         if self._times is None:
             return False
         browser = await self._browser_session()
@@ -297,7 +297,7 @@ class DevTools:
         return True
 
     async def detach(self, session: str) -> None:
-        """End a session of our own."""
+        """End one of our own sessions."""
         await (await self._browser_session()).send("Target.detachFromTarget", {"sessionId": session})
 
     async def _browser_session(self) -> OwnSession:
@@ -308,20 +308,20 @@ class DevTools:
 
 
 class ProtocolSession(Protocol):
-    """A session with one target: our own, or Playwright's."""
+    """A session with one target, our own or Playwright's."""
 
     async def send(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Call a method."""
+        """Call a method and return its result."""
 
     def on(self, event: Any, f: Callable[[Any], Any]) -> None:
-        """Call `f` with the parameters of each such event."""
+        """Call `f` with the parameters of each event of this name."""
 
     async def detach(self) -> None:
         """End the session."""
 
 
 class OwnSession:
-    """A session with one target: its calls are answered, and its events arrive, in order."""
+    """A session of our own with one target. Answers and events arrive in order."""
 
     def __init__(self, devtools: DevTools, id: str) -> None:
         self._devtools, self._id = devtools, id
@@ -330,17 +330,17 @@ class OwnSession:
         self._handlers: defaultdict[str, list[Callable[[Any], Any]]] = defaultdict(list)
         self.over = False
         self.time: PageTime | None = None
-        """The page's, if it is left to us."""
+        """Virtual time of the page; None if the page runs in real time."""
 
     def on(self, event: str, f: Callable[[Any], Any]) -> None:
-        """Call `f` with the parameters of each such event."""
+        """Call `f` with the parameters of each event of this name."""
         self._handlers[event].append(f)
 
     async def send(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Call a method.
+        """Call a method and return its result.
 
         Raises:
-            Error: the browser refuses, or the session is over.
+            Error: the browser rejects the call, or the session is over.
         """
         if self.over:
             raise Error(f"{method}: {GONE}")
@@ -350,7 +350,7 @@ class OwnSession:
         self._devtools._tell({"id": number, "method": method, "params": params, "sessionId": self._id})
         awaits, wheel = bool(params.get("awaitPromise")), params.get("type") == "mouseWheel"
         time = self.time if awaits or method.startswith("Input.") else None
-        if time is not None:  # what is called is of the in-page script, which certainly waits, as a turned wheel does
+        if time is not None:  # the in-page script's calls certainly wait for time, and so does a wheel
             time.asked(number, grace=0 if awaits or wheel else INPUT, begun=wheel or method == "Runtime.callFunctionOn")
         try:
             return await future
@@ -381,11 +381,11 @@ class OwnSession:
             if gone is not None:
                 gone._end()
         elif event == "Inspector.targetCrashed":
-            self._refuse("Target crashed")  # what the page was asked before is never answered
+            self._refuse("Target crashed")  # earlier calls to the page are never answered
         for handler in self._handlers[event]:
             try:
                 handler(params)
-            except Exception as error:  # its fault is not the pipe's
+            except Exception as error:  # a failing handler must not break the pipe
                 asyncio.get_running_loop().call_exception_handler({"message": f"at {event}", "exception": error})
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""How alerts, confirmations, prompts and `beforeunload` dialogs are answered when nobody is there to do it."""
+"""Automatic answers to alerts, confirmations, prompts and `beforeunload` dialogs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ KINDS = ("alert", "confirm", "prompt", "beforeunload")
 """Kinds of dialogs, as the browser names them."""
 
 DialogPolicy: TypeAlias = str | Mapping[str, str] | Callable[[str, str], str]
-"""`"accept"` or `"dismiss"` for all, `"leave"` to leave them to the person at the window, a mapping from kind to answer
-(kinds left out are accepted), or a function of kind and message that returns an answer. An answer is `"accept"`,
-`"dismiss"`, or, to a prompt, the text to enter."""
+"""Answers to dialogs: `"accept"` or `"dismiss"` for all, `"leave"` to leave them to the person at the window, a mapping
+from kind to answer (kinds left out are accepted), or a function of kind and message that returns an answer. An answer
+is `"accept"`, `"dismiss"`, or, to a prompt, the text to enter."""
 
 
 def check_dialogs(policy: DialogPolicy) -> None:
-    """Check a policy when it is set, not when the first dialog opens.
+    """Check a dialog policy before the first dialog opens.
 
     Raises:
         ValueError: the policy is invalid.
@@ -36,13 +36,13 @@ def check_dialogs(policy: DialogPolicy) -> None:
 
 
 def accepts(kind: str, policy: DialogPolicy) -> bool:
-    """Whether a dialog that decides something (`confirm` or `prompt`) is accepted without anybody being asked."""
+    """Whether a dialog that decides something (`confirm` or `prompt`) is accepted without asking anybody."""
     answer = policy.get(kind, "accept") if isinstance(policy, Mapping) else policy
     return kind in ("confirm", "prompt") and isinstance(answer, str) and answer not in ("dismiss", "leave")
 
 
 async def answer_dialog(dialog: Dialog, policy: DialogPolicy) -> str:
-    """Answer a dialog; return how, for the event: `accepted`, `dismissed` or `answered "..."`.
+    """Answer a dialog and return the outcome for the event: `accepted`, `dismissed` or `answered "..."`.
 
     A function is called in a thread, since it may wait for a person. If it fails, the dialog is dismissed.
     """

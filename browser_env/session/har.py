@@ -1,4 +1,4 @@
-"""HAR files: an episode's network traffic recorded to one, and an episode answered from one."""
+"""HAR files: recording of an episode's network traffic, and replay of an episode from a recording."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def new_recording(path: Path) -> Path:
 
 
 class BinaryBodies:
-    """Completes a recording by the request bodies that Playwright leaves out of a `.har` file or spoils: binary ones.
+    """Binary request bodies, which Playwright omits from a `.har` recording or corrupts.
 
     Args:
-        context: is recorded.
+        context: the recorded context.
     """
 
     def __init__(self, context: BrowserContext) -> None:
@@ -64,7 +64,7 @@ class BinaryBodies:
             self._sent[request.method, request.url].append(body)
 
     def complete(self, path: Path) -> None:
-        """Write the bodies into the finished recording. A `.zip` has them already."""
+        """Write the bodies into the finished recording. A `.zip` recording has them already."""
         if not self._sent or path.suffix.lower() == ".zip" or not path.exists():
             return
         har = json.loads(path.read_bytes())
@@ -83,9 +83,9 @@ def _is_binary(kind: str | None, text: str) -> bool:
 async def replay(context: BrowserContext, path: Path, note: Callable[[str], None]) -> None:
     """Answer every request of a context from a recording.
 
-    A request is known by its method, address and body, or its content type where the recording has no body. One that is
-    repeated gets its answers in the recorded order, and the last one from then on. Any request or web socket that is
-    not in the recording fails and is reported to `note`.
+    A request is identified by method, address and body, or by its content type if the recording has no body. A repeated
+    request gets its answers in the recorded order, and the last one from then on. Any request or web socket that is not
+    in the recording fails and is reported to `note`.
 
     Raises:
         EnvError: the file is not a recording.
@@ -106,7 +106,7 @@ async def replay(context: BrowserContext, path: Path, note: Callable[[str], None
         answer = _next(answers, request, url)
         if answer is None:
             await missing(route)
-        elif answer.redirects:  # Playwright navigates, or follows it to a redirect of GET
+        elif answer.redirects:  # left to Playwright: a navigation, or a redirect of GET
             await route.fallback()
         else:
             await route.fulfill(status=answer.status, headers=answer.headers, body=answer.body)
@@ -132,22 +132,22 @@ class Answer:
 
     @property
     def redirects(self) -> bool:
-        """Does it send the request elsewhere?"""
+        """Whether the response redirects the request."""
         return self.status in _REDIRECTS and "location" in self.headers
 
 
 Key = tuple[str, str, str]
-"""Method, address and comparable body of a request."""
+"""Key of a request: method, address and comparable body."""
 
 
 def read_answers(path: Path) -> dict[Key, deque[Answer]]:
     """Return the answers in a HAR file (or a `.zip` of one), in order, by request.
 
-    Playwright's own replay gives the same answer every time, which is wrong for a page that changed, and compares the
-    bodies of POST alone.
+    Playwright's own replay gives the same answer every time, which is wrong for a page that changed, and compares only
+    the bodies of POST requests.
 
     Raises:
-        EnvError: it is not a HAR file.
+        EnvError: the file is not a HAR file.
     """
     found: dict[Key, deque[Answer]] = defaultdict(deque)
     try:
@@ -171,9 +171,9 @@ def read_answers(path: Path) -> dict[Key, deque[Answer]]:
 
 
 def _next(answers: Mapping[Key, deque[Answer]], request: Request, url: str) -> Answer | None:
-    """Return the next answer to a request, after its redirects; None if there is none.
+    """Return the next recorded answer to a request, following redirects; None if there is none.
 
-    The redirect of a form is returned itself, as is one to an address that has no answer of its own.
+    The redirect of a form is itself returned, and so is a redirect to an address without an answer.
     """
     method, bodies = request.method, _bodies(request)
     answer: Answer | None = None
@@ -191,7 +191,7 @@ def _next(answers: Mapping[Key, deque[Answer]], request: Request, url: str) -> A
 
 
 class _Files:
-    """A recording and the files with its bodies: beside it in its folder, or in the same archive."""
+    """A recording and the files with its bodies, in its folder or in the same archive."""
 
     def __init__(self, path: Path) -> None:
         self._folder = path.parent
@@ -228,22 +228,22 @@ def _headers(message: dict[str, Any]) -> dict[str, str]:
 
 
 def _bodies(request: Request) -> list[str]:
-    """Return what a recording may have as the body of a request: all, what is valid text of it, or its type alone."""
+    """Return the forms that a request's body may have in a recording: complete, valid text only, or content type."""
     body, kind = request.post_data_buffer or b"", request.headers.get("content-type", "")
     return [_comparable(body, kind), _comparable(body.decode("utf8", "replace").encode(), kind), _unread(kind)]
 
 
 def _unread(kind: str) -> str:
-    """Return what stands for the body of a request that Playwright wasn't given, such as one with files."""
+    """Return a placeholder for the body of a request that Playwright wasn't given, such as one with files."""
     return "\0" + (kind.partition(";")[0].strip().lower() or _BINARY)
 
 
 def _comparable(body: bytes, kind: str) -> str:
-    """Return a body without what differs each time that it is sent: a multipart boundary, the order of JSON keys.
+    """Return a body without the parts that differ each time: a multipart boundary, the order of JSON keys.
 
     Args:
-        body: as it was sent, or as a recording has it.
-        kind: its content type.
+        body: the body as sent or as recorded.
+        kind: content type of the body.
     """
     text = body.decode("utf8", "surrogateescape")
     boundary = re.search(r"^multipart/.*?boundary=(?:\"([^\"]+)\"|([^\s;]+))", kind, re.IGNORECASE)

@@ -1,7 +1,7 @@
-"""What a browser writes on its error stream, kept to explain its end: Playwright says only that it "has been closed".
+"""A browser's error stream, kept to explain why the browser has ended.
 
-The browser is started by a line of shell that appends the stream to a file. Once the browser runs, the file has no name
-any more: nothing is left behind, however the process ends.
+Playwright only reports that the browser "has been closed". The browser is started by a line of shell that appends the
+stream to a file. Once the browser runs, the file is unlinked: nothing is left behind, however the process ends.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from shlex import join, quote
 from selfsurf.browser_env.text import one_line
 
 MOST = 1 << 20
-"""Bytes that are kept of a browser's messages."""
+"""Maximum bytes kept of a browser's messages."""
 
 LAST = 2
-"""Lines that count as its last words."""
+"""Number of last lines that explain a browser's end."""
 
 _ORIGIN = re.compile(r"^\[[^\]]*\] ?")
-"""`[1124/202641.613099:ERROR:base/i18n/icu_util.cc:237] `"""
+"""Prefix of a Chromium message, such as `[1124/202641.613099:ERROR:base/i18n/icu_util.cc:237] `."""
 
 _OF_NO_USE = re.compile(
     r"^\s*$|^\[[^\]]*:(INFO|WARNING|VERBOSE\d+):|^#\d+ 0x|end of stack trace|^DevTools listening|dbus|drmGetDevices2"
 )
-"""Stack frames, and what Chromium says wherever there is no desktop and no graphics card."""
+"""Lines without information: stack frames, and messages of any Chromium without a desktop and a graphics card."""
 
 
 class LastWords:
-    """The error stream of a browser that is to be started.
+    """The error stream of a browser to be started.
 
     Args:
-        browser: its path.
-        before: what to put before its command line.
+        browser: path of the browser.
+        before: prefix for the browser's command line.
     """
 
     def __init__(self, browser: str, before: Sequence[str] = ()) -> None:
@@ -47,14 +47,14 @@ class LastWords:
         start.write_text(f'#!/bin/sh\nexec {command} "$@" 2>>{quote(self._stream.name)}\n', encoding="utf8")
         start.chmod(0o700)
         self.program = str(start) if os.access(start, os.X_OK) else browser
-        """What to start: the browser by itself where no program may be in the folder for temporary files."""
+        """Program to start: a wrapper, or the browser itself if the temporary folder allows no executables."""
 
     def started(self) -> None:
-        """Take the names away: the browser has opened the file, or never will."""
+        """Remove the stream's folder, once the browser has opened the file or failed to start."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def trim(self) -> None:
-        """Forget what has become too much."""
+        """Empty the stream if it has grown larger than `MOST`."""
         if os.fstat(self._stream.fileno()).st_size > MOST:
             self._stream.truncate(0)
 

@@ -1,4 +1,4 @@
-"""What a page is loading, and how long that holds up its time (`PageTime`)."""
+"""Pending loads of a page, and how long they hold up the page's time (`PageTime`)."""
 
 from __future__ import annotations
 
@@ -7,68 +7,68 @@ import time
 from typing import Any, NamedTuple
 
 NETWORK = 3.0
-"""Seconds that requests hold up the page's time, of all that follow an action or a navigation together."""
+"""Maximum seconds that all requests after an action or a navigation hold up the page's time together."""
 
 HOLD_SHORT = 0.3
-"""The same for pictures, fonts and the like."""
+"""Seconds that a picture, a font or a similar request holds up the page's time."""
 
 OPENING = "opening"
-"""The type of what a tab was opened for: its requests may have begun before anything was told of them."""
+"""Type of a new tab's first load, whose requests may have begun before they could be observed."""
 
 HOLDS = {
     **dict.fromkeys(("Document", "Script", "Stylesheet", "XHR", "Fetch"), NETWORK),
     **dict.fromkeys(("EventSource", "WebSocket", "Media", "Ping", "Prefetch", OPENING), 0.0),
 }
-"""The same by the type of request."""
+"""Seconds that a request holds up the page's time, by its type."""
 
 LOADING = 30.0
-"""Seconds for which something may be loading and be given frames."""
+"""Seconds after which a load no longer counts as pending."""
 
 
 class Load(NamedTuple):
-    """A request, or a document."""
+    """A pending load: a request or a document."""
 
     began: float
-    """When (`time.monotonic`)."""
+    """When the load began (`time.monotonic`)."""
     hold: float
-    """Seconds for which it holds up the page's time."""
+    """Seconds for which the load holds up the page's time."""
     frame: str
-    """The id of the frame that asked for it, if it's a request."""
+    """Id of the frame that sent the request; empty for other loads."""
     kind: str
-    """Its type, as of requests."""
+    """Type of the load: a request type or `OPENING`."""
 
 
 class Loads:
-    """All that a page is loading.
+    """The pending loads of one page.
 
     Args:
-        changed: set whenever something begins or ends.
+        changed: event that is set whenever a load begins or ends.
     """
 
     def __init__(self, changed: asyncio.Event) -> None:
         self._changed = changed
         self._all: dict[str, Load] = {}
         self.begun = 0
-        """How many there have been that hold time up."""
+        """Number of loads so far that hold up the page's time."""
         self._patient_until = 0.0
-        """When (`time.monotonic`) the patience with old requests ends."""
+        """Time (`time.monotonic`) until which old requests hold up the page's time again."""
         self._document = ""
-        """The id of the page's main frame."""
+        """Id of the page's main frame."""
         self._blank: float | None = None
-        """Since when (`time.monotonic`) its document is there and draws nothing yet."""
+        """When (`time.monotonic`) the current document began, while it has drawn nothing; None afterwards."""
         self._parsed = False
-        """Has all of that come, but for what it loads?"""
+        """Whether the document has arrived, apart from the resources that it loads."""
 
     def __bool__(self) -> bool:
         return bool(self._all)
 
     def begin(self, id: str, kind: str, frame: str = "") -> None:
-        """Take note that something is being loaded.
+        """Record a new load.
 
         Args:
-            id: names it.
-            kind: its type, as of requests.
-            frame: the id of the frame that asked for it.
+            id: id of the load.
+            kind: type of the load, as of requests.
+            frame: id of the frame that sent the request.
         """
         hold = HOLDS.get(kind, HOLD_SHORT)
         self._all[id] = Load(time.monotonic(), hold, frame, kind)
@@ -76,47 +76,47 @@ class Loads:
         self._changed.set()
 
     def sent(self, event: dict[str, Any]) -> None:
-        """Take note of a request (`Network.requestWillBeSent`)."""
-        if event["loaderId"] != "":  # else it is a worker's script, whose end is told to the worker alone
+        """Record a request (`Network.requestWillBeSent`)."""
+        if event["loaderId"] != "":  # the end of a worker's script is reported to the worker only
             self.begin(event["requestId"], event.get("type", ""), event.get("frameId", ""))
 
     def end(self, id: str) -> None:
-        """Take note that it has come, or never will."""
+        """Record that a load has arrived, or never will."""
         if self._all.pop(id, None) is not None:
             self._changed.set()
 
     def lose(self, frame: str) -> None:
-        """Forget a frame, which is gone or goes on in another process: nothing more is told of it here."""
+        """Drop the loads of a frame that is gone or continues in another process, where their ends are reported."""
         for id in (frame, f"to {frame}", *(id for id, one in self._all.items() if one.frame == frame)):
             self.end(id)
 
     def navigated(self, frame: dict[str, Any]) -> None:
-        """Take note that there is another document (`Page.frameNavigated`). Of the old one nothing more is told."""
+        """Record a new document (`Page.frameNavigated`). Loads of the old document are no longer reported."""
         if "parentId" not in frame:
             self._all.clear()
             self._document, self._blank, self._parsed = frame["id"], time.monotonic(), False
         self.begin(frame["id"], "Document")
 
     def parsed(self, _: dict[str, Any]) -> None:
-        """Take note that the main frame's document has come, but for what it loads."""
+        """Record that the main frame's document has arrived, apart from the resources that it loads."""
         self._parsed = True
         self._changed.set()
 
     def drawn(self) -> None:
-        """Take note that a frame was drawn."""
+        """Record that a frame was drawn."""
         if self._parsed:
             self._blank = None
 
     @property
     def is_blank(self) -> bool:
-        """Is there a new document, for up to `NETWORK` seconds, that draws nothing yet?"""
+        """Whether a new document has drawn nothing yet, for up to `NETWORK` seconds."""
         if self._blank is None or time.monotonic() - self._blank > NETWORK:
             return False
         return not self._parsed or any(one.kind == "Stylesheet" for one in self._all.values())
 
     @property
     def is_leaving(self) -> bool:
-        """Is the page going to another document, for up to `NETWORK` seconds?"""
+        """Whether the page is navigating to another document, for up to `NETWORK` seconds."""
         since = time.monotonic() - NETWORK
         return any(
             one.kind == "Document"
@@ -127,16 +127,16 @@ class Loads:
         )
 
     def hold_at(self, moment: float) -> bool:
-        """Does something still hold up the page's time at that moment (`time.monotonic`)?"""
+        """Whether a load still holds up the page's time at that moment (`time.monotonic`)."""
         old = moment < self._patient_until
         return any(moment < one.began + one.hold or (old and one.hold == NETWORK) for one in self._all.values())
 
     def wait_again(self, seconds: float) -> None:
-        """Let requests that have held up the page's time before do so once more, for so long at most."""
+        """Let requests that have already held up the page's time do so once more, for at most `seconds`."""
         self._patient_until = time.monotonic() + min(seconds, NETWORK)
 
     def since_last(self) -> float | None:
-        """Return the seconds since the last one began of those that may still come, or None if there is none."""
+        """Return the seconds since the latest pending load began; None if no load is pending."""
         now = time.monotonic()
         self._all = {id: one for id, one in self._all.items() if now - one.began < LOADING}
         return now - max(one.began for one in self._all.values()) if self._all else None

@@ -1,7 +1,7 @@
-"""Keeps pages from exhausting the machine's memory: a renderer above the limit is killed, which counts as a crash.
+"""Memory limit of pages: a renderer above the limit is killed, which counts as a crash.
 
-Chromium limits a page's JavaScript heap, but not its buffers and its DOM. Needs /proc (Linux); elsewhere there is
-only the limit on the heap.
+Chromium limits a page's JavaScript heap, but not its buffers and its DOM. Needs /proc (Linux); elsewhere only the heap
+is limited.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser
 
 LOOK_EVERY = 0.25
-"""Seconds between two checks; a page can allocate some hundred MB in that time."""
+"""Seconds between two checks; a page can allocate a few hundred MB in that time."""
 
 
 def resident(pid: int) -> float:
@@ -47,10 +47,10 @@ def _is_renderer(pid: int) -> bool:
 
 
 async def kill_large_renderers(browser: Browser, limit: float, killed: Callable[[], None]) -> None:
-    """Kill every renderer that uses more than `limit` MB, as long as the browser runs; `killed` is called for each."""
+    """Kill every renderer that uses more than `limit` MB while the browser runs, and call `killed` for each."""
     if not resident(os.getpid()):
         return
-    with contextlib.suppress(Exception):  # the browser went away
+    with contextlib.suppress(Exception):  # the browser is gone
         protocol = await browser.new_browser_cdp_session()
         listed = await protocol.send("SystemInfo.getProcessInfo")
         (pid,) = [process["id"] for process in listed["processInfo"] if process["type"] == "browser"]

@@ -1,4 +1,4 @@
-"""The options of a browser session: which browser and profile, which locale and device, which network."""
+"""Options of a browser session: browser and profile, locale and device, network."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def _is_zone(name: str) -> bool:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        return not available_timezones()  # this machine has no list of them: the browser knows
+        return not available_timezones()  # without a list of time zones here, the browser decides
     return True
 
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """How an environment's browser session is set up. Everything is optional.
+    """Options of an environment's browser session, all of them optional.
 
-    Pass it as `gymnasium.make("Browser-v0", session=SessionOptions(...))`. What is not here can be given as
-    `context=`, as Playwright's arguments; setting a thing in both places is an error.
+    Pass them as `gymnasium.make("Browser-v0", session=SessionOptions(...))`. Other options can be given as `context=`,
+    as Playwright's arguments; an option set in both places is an error.
 
     Raises:
         ValueError: two options exclude each other, a file is missing, or the engine is unsupported.
@@ -52,54 +52,55 @@ class SessionOptions:
     """Address of a running Chromium (`--remote-debugging-port`), e.g. `http://127.0.0.1:9222`. Closing the
     environment closes neither that browser nor a tab that the environment did not open."""
     use_default_context: bool = False
-    """With `cdp_url`: use the browser's own windows, with its user's logins."""
+    """Whether to use the browser's own windows, with its user's logins; requires `cdp_url`."""
     webview: str | None = None
-    """DevTools address of an application with an embedded browser (QtWebEngine, CEF, Electron, WebView2): its page is
-    taken over as it is, and left so."""
+    """DevTools address of an application with an embedded browser (QtWebEngine, CEF, Electron, WebView2), whose page is
+    taken over and left as it is."""
     detached: StrPath | None = None
-    """Folder for a browser that outlives this process, if it dies: an environment with the same folder attaches to it
-    (`AsyncBrowserEnv.resume`). Closing the environment ends it. Only `profile`, `proxy` and `cookies` go with it."""
+    """Folder for a browser that survives the death of this process: an environment with the same folder attaches to it
+    (`AsyncBrowserEnv.resume`). Closing the environment ends the browser. Compatible only with `profile`, `proxy` and
+    `cookies`."""
     storage_state: StrPath | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = field(default=None, repr=False)
-    """Cookies, localStorage, IndexedDB and session storage to start every episode with: what `storage_state()`
-    returned, a list of cookies, or a JSON file with either. The session storage is the first tab's."""
+    """Cookies, localStorage, IndexedDB and session storage at the start of every episode: a result of
+    `storage_state()`, a list of cookies, or a JSON file with either. The session storage is set in the first tab."""
     cookies: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
-    """Cookies as Playwright's `add_cookies` takes them, `name`, `value`, and `url` or `domain` and `path`, or as
+    """Cookies in the form of Playwright's `add_cookies` (`name`, `value`, and `url` or `domain` and `path`), or as
     browser extensions export them."""
     locale: str | None = None
-    """E.g. `de-DE`: the page's language, number and date formats, and the `Accept-Language` header."""
+    """Locale, e.g. `de-DE`: the page's language, number and date formats, and the `Accept-Language` header."""
     timezone: str | None = None
-    """E.g. `Europe/Berlin`."""
+    """Time zone, e.g. `Europe/Berlin`."""
     geolocation: tuple[float, float] | None = None
-    """Latitude and longitude in degrees. Pages need the permission `geolocation` to see it."""
+    """Latitude and longitude in degrees. Pages need the permission `geolocation` to read the position."""
     permissions: Sequence[str] = ()
     """Permissions granted to every page, e.g. `("geolocation", "clipboard-read")`."""
     proxy: str | Mapping[str, str] | None = field(default=None, repr=False)
-    """E.g. `http://user:password@127.0.0.1:3128`, or Playwright's mapping (`server`, `bypass`, `username`,
-    `password`). Requests to loopback go through it as well."""
+    """Proxy, e.g. `http://user:password@127.0.0.1:3128`, or Playwright's mapping (`server`, `bypass`, `username`,
+    `password`). Requests to loopback go through the proxy as well."""
     user_agent: str | None = None
     headers: Mapping[str, str] | None = field(default=None, repr=False)
     """HTTP headers sent with every request."""
     color_scheme: Literal["light", "dark", "no-preference"] | None = None
     reduced_motion: bool | None = None
     javascript: bool = True
-    """False: pages' scripts don't run. Observing and acting still work."""
+    """Whether pages' scripts run. If not, observing and acting still work."""
     offline: bool = False
     ignore_tls_errors: bool = False
     http_credentials: tuple[str, str] | tuple[str, str, str] | None = field(default=None, repr=False)
     """User and password for HTTP authentication, and the origin that asks for them, e.g. `https://shop.test`; by
-    default that of the start page. No other is told."""
+    default the origin of the start page. No other origin receives them."""
     device: str | None = None
-    """One of Playwright's devices, e.g. `iPhone 15`: viewport, touch, scale factor and user agent (engine and
-    TLS remain those of Chromium). A `viewport` given to the environment takes precedence."""
+    """Name of a Playwright device, e.g. `iPhone 15`: viewport, touch, scale factor and user agent (engine and TLS
+    remain those of Chromium). A `viewport` given to the environment takes precedence."""
     device_scale_factor: float | None = None
     """Device pixels per CSS pixel. The observation's screenshot keeps the size in CSS pixels."""
     stealth: bool = False
-    """Hide the signs of automation and headless mode that pages usually check; see docs/sessions.md."""
+    """Whether to hide the signs of automation and headless mode that pages usually check; see docs/sessions.md."""
     record_har: StrPath | None = None
-    """Write each episode's network traffic to this file (`.har` or `.zip`). Nothing is overwritten: the second episode
-    goes to `shop-2.har`. A file is complete when the next episode has begun or the environment is closed."""
+    """File for each episode's network traffic (`.har` or `.zip`). Nothing is overwritten: the second episode goes to
+    `shop-2.har`. A file is complete when the next episode has begun or the environment is closed."""
     replay_har: StrPath | None = None
-    """Answer requests from this file only, never from the network. A request that it doesn't contain fails, which
+    """File from which all requests are answered, never from the network. A request missing from the file fails, which
     `obs["events"]` reports."""
     engine: str = "chromium"
 
@@ -162,15 +163,15 @@ class SessionOptions:
 
     @property
     def passwords(self) -> dict[str, str]:
-        """The passwords among these options, by what they are for."""
+        """Passwords among these options, by purpose."""
         found = {"proxy-password": (_proxy(self.proxy) or {}).get("password", "")}
         return {**found, "http-password": self.http_credentials[1]} if self.http_credentials else found
 
     def credentials(self, start_url: str | None) -> dict[str, Any]:
-        """Return the context's argument for HTTP authentication, if there is any, for an episode that starts there.
+        """Return the context's argument for HTTP authentication in an episode that starts at `start_url`, if any.
 
         Raises:
-            ValueError: no origin is named, and there is no start page that has one.
+            ValueError: no origin is given, and the start page has none.
         """
         if self.http_credentials is None:
             return {}
@@ -185,20 +186,20 @@ class SessionOptions:
 
     @property
     def one_context_an_episode(self) -> bool:
-        """Does every episode need a context of its own, even if its task restarts the page by itself?"""
+        """Whether every episode needs a context of its own, even if its task restarts the page by itself."""
         return self.record_har is not None or self.replay_har is not None
 
     def context_arguments(
         self, context: Mapping[str, Any] | None, device: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Return the arguments for Playwright's `Browser.new_context`: the device's, these options', `context`.
+        """Return the arguments for Playwright's `Browser.new_context`, from device, these options and `context`.
 
         Args:
             context: additional arguments given by the user.
             device: Playwright's description of `device`.
 
         Raises:
-            ValueError: `context` sets something that these options set as well.
+            ValueError: `context` sets an argument that these options set as well.
         """
         mine: dict[str, Any] = {name: value for name, value in (device or {}).items() if name not in _NOT_OF_CONTEXT}
         mine.update({name: value for name, value in self._own_arguments().items() if value is not None})
@@ -238,7 +239,7 @@ class SessionOptions:
 
 
 _NOT_OF_CONTEXT = ("viewport", "default_browser_type")
-"""Parts of a device's description: the viewport is the environment's, the browser is ours."""
+"""Parts of a device's description that are not arguments: the environment sets viewport and browser."""
 
 _EXCLUDED = (
     ("profile", "cdp_url", "a running browser has its profile already"),
@@ -250,7 +251,7 @@ _EXCLUDED = (
 
 
 def origin_of(url: str) -> str:
-    """Return a web page's origin as browsers write it; empty if the address is none of a web page."""
+    """Return a web page's origin as browsers write it; empty if the address isn't that of a web page."""
     host, port = host_and_port(url)
     scheme = urlsplit(url).scheme if host else ""
     if scheme not in ("http", "https"):

@@ -1,7 +1,7 @@
-"""The in-page script in one frame: installed in an isolated world, and called from here.
+"""The in-page script of a frame: its installation in an isolated world, and its calls.
 
-The world shares the frame's DOM with the page but none of its JavaScript: the script doesn't use the page's
-`Element` or `JSON`. The page can't find, read or change the script.
+The world shares the frame's DOM with the page but none of its JavaScript: the script doesn't use the page's `Element`
+or `JSON`. The page can't find, read or change the script.
 """
 
 from __future__ import annotations
@@ -67,55 +67,55 @@ _ATTEMPTS = 4
 _BLANK = re.compile(r"^[ \t]*(?://.*)?", re.MULTILINE)
 
 WORLD = "selfsurf"
-"""Name of the script's world."""
+"""Name of the in-page script's isolated world."""
 
-PROBE = f"p{secrets.token_hex(8)}"  # of this process's pages
-"""Name of the event with which the script asks the page's main world whether an element has click listeners."""
+PROBE = f"p{secrets.token_hex(8)}"  # for pages of this process
+"""Name of the event by which the in-page script asks the page's main world whether an element has click listeners."""
 
 
 @cache
 def read_script(name: str) -> str:
-    """Return the source of `page/{name}.js`, without indentation and lines of comment: each document reads it anew.
+    """Return the source of `page/{name}.js` without indentation and comment lines, since every document parses it.
 
-    No text of it may go over several lines.
+    No string in the file may span several lines.
     """
     source = resources.files("selfsurf.browser_env").joinpath("page", f"{name}.js").read_text(encoding="utf8")
     return _BLANK.sub("", source)
 
 
 def with_dom(function: str) -> str:
-    """Return a function that is called by itself, for which the DOM access of `page/dom.js` is at hand."""
+    """Wrap a standalone function so that it can use the DOM access of `page/dom.js`."""
     return f"function (...all) {{\n{read_script('dom')}\nreturn ({function}).apply(this, all);\n}}"
 
 
 @cache
 def script_source(extra: str = "", probe: str = PROBE) -> str:
-    """Return the source of the in-page script: an expression, made of the files in `page/`.
+    """Return the source of the in-page script, an expression assembled from the files in `page/`.
 
-    It evaluates to an object whose methods `PageScript.call` calls. There is one per document; same-origin frames and
-    shadow roots are walked from their top document. It never modifies the page, except for stamps on request and
-    for actions.
+    The expression evaluates to an object whose methods `PageScript.call` calls. There is one object per document;
+    same-origin frames and shadow roots are walked from their top document. The script never modifies the page, except
+    for stamps on request and for actions.
 
     Args:
         extra: additional source, run where all of the script's functions can be called.
-        probe: as in `install_listeners`.
+        probe: event name, as in `install_listeners`.
     """
     parts = "\n".join(map(read_script, _PARTS))
     return f"((probe) => {{\n{parts}\n{extra}\nreturn {{{', '.join(_METHODS)}}};\n}})('{probe}')"
 
 
 def document_was_replaced(error: Exception) -> bool:
-    """Did the call fail because the document was replaced meanwhile? Then there is a new one, or will be."""
+    """Whether a call failed because the document was replaced meanwhile, so that a new one exists or will exist."""
     return any(text in str(error) for text in _REPLACED)
 
 
 async def install_listeners(protocol: ProtocolSession, probe: str = PROBE, *, transitions: bool = True) -> None:
-    """Let a target's documents tell which elements have listeners, and of presses, before their own scripts run.
+    """Install scripts that report listeners and presses before the scripts of a target's documents run.
 
     Args:
         protocol: the target's session.
-        probe: name of the event with which the script asks; pages that another process has opened know its own.
-        transitions: may documents have view transitions? Otherwise they are skipped.
+        probe: event name by which the script asks; pages opened by another process have its name.
+        transitions: whether documents may have view transitions; otherwise the transitions are skipped.
     """
     parts = ["listener_probe", "timers", *(() if transitions else ("view_transitions",))]
     source = ";\n".join(read_script(part) for part in parts).replace("PROBE", probe)
@@ -140,24 +140,24 @@ class PageScript:
     """The script in one frame."""
 
     protocol: ProtocolSession
-    """The session of the frame's target."""
+    """Session of the frame's target."""
     frame_id: str
     wait: Callable[[float], Awaitable[None]]
-    """Waits for the next document, up to so many seconds."""
+    """Function that waits for the next document, for at most the given number of seconds."""
     crashed: Callable[[], bool]
-    """Has the page crashed?"""
+    """Function that returns whether the page has crashed."""
     extra: str
-    """Source to add to the script (`script_source`)."""
+    """Additional source for the script (`script_source`)."""
     probe: str
-    """As in `install_listeners`."""
+    """Name of the event that asks for listeners (`install_listeners`)."""
     frames: dict[int, str] = field(default_factory=dict)
-    """Frame ids of the frames inside whose documents the script can't access, by their number in the script."""
+    """Ids of the frames that the script can't access, by their number in the script."""
     _context: int | None = None
     _script: str | None = None
 
     @property
     def handle(self) -> str | None:
-        """Of the document's script; None before it is installed."""
+        """Handle of the document's script; None before the script is installed."""
         return self._script
 
     async def call(self, method: str, **arguments: Any) -> Any:
@@ -216,7 +216,7 @@ class PageScript:
         self.frames.clear()
 
     async def observe(self, method: str = "observe", **arguments: Any) -> dict[str, Any]:
-        """Run the observation pass (`look` settles first), and again if it found closed shadow roots."""
+        """Run the observation pass (`look` settles first), and run it again if it found closed shadow roots."""
         raw: dict[str, Any] = json.loads(well_formed_json(await self.call(method, **arguments)))
         if raw["suspects"] and await self._open_roots():
             what = arguments.get("what", arguments)
@@ -225,14 +225,14 @@ class PageScript:
         return raw
 
     async def focus(self) -> dict[str, Any]:
-        """Return the `origin` of the document that keys go to, or the number of the foreign `frame` that holds it."""
+        """Return the `origin` of the document that receives keys, or the number of the focused foreign `frame`."""
         found: dict[str, Any] = await self.call("keysGo")
         while await self._open_roots():
             found = await self.call("keysGo")
         return found
 
     async def _open_roots(self) -> bool:
-        """Pass the script the closed shadow roots of the elements that may have one; return whether there were any."""
+        """Give the script the closed shadow roots of elements that may have one; return whether there were any."""
         found = False
         with contextlib.suppress(Exception):  # the document may go away meanwhile; the next pass asks again
             hosts = (await self.call("takeSuspects"))["objectId"]
@@ -263,7 +263,7 @@ class PageScript:
         )
 
     async def frame_of(self, index: int) -> str | None:
-        """Return the id of frame number `index` in the script; None if it is gone."""
+        """Return the id of frame number `index` in the script; None if the frame is gone."""
         if index not in self.frames:
             element = await self.call("holder", index=index)
             if "objectId" not in element:
@@ -276,14 +276,14 @@ class PageScript:
 
 
 def with_told(raw: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Return a pass with what the one before it, if there was one, has told: what was read back is told only once."""
+    """Return a pass with the reports of the previous pass added, since the script reports each only once."""
     if not before:
         return raw
     return {**raw, "readBack": raw["readBack"] or before["readBack"], "refused": before["refused"] + raw["refused"]}
 
 
 def thrown(answer: dict[str, Any]) -> str:
-    """Return the first line of what an evaluation threw; its answer has `exceptionDetails`."""
+    """Return the first line of the error in an evaluation's answer with `exceptionDetails`."""
     details = answer["exceptionDetails"]
     text = details.get("exception", {}).get("description") or details.get("text", "")
     return str(text).strip().splitlines()[0] if text else "no details"

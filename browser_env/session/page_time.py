@@ -1,13 +1,13 @@
-"""Time that stands still, held by the engine: a page's clock moves while somebody waits for the page, frame by frame.
+"""Virtual time of pages: a page's clock advances frame by frame, and only while a call waits for the page.
 
-Chromium's headless shell can leave both to us: how far a renderer's clock goes on (virtual time), and when a frame is
-drawn. Between steps nothing moves. While a call waits for the page, Playwright's as well as our own, time goes on by a
-frame, the frame is drawn, and so on; while the page's requests are pending it stands, for they take real time. So what
-a page does after a second is seen at once.
+Chromium's headless shell lets us control both a renderer's clock (virtual time) and when a frame is drawn. Between
+steps nothing moves. While a call waits for the page, Playwright's as well as our own, time advances by a frame, the
+frame is drawn, and so on. Time stands still while the page's requests are pending, since they take real time. So the
+effect of a one-second timer is seen at once.
 
-A renderer's pages share a clock. Frames of other sites and workers have renderers and threads of their own, and the
-real time. After a navigation into another renderer `Date` goes on, but `performance.now` counts the real milliseconds
-until the document was there.
+Pages of a renderer share a clock. Frames of other sites and workers have renderers and threads of their own, in real
+time. After a navigation into another renderer `Date` continues, but `performance.now` counts the real milliseconds
+until the document arrived.
 """
 
 from __future__ import annotations
@@ -34,70 +34,70 @@ SWITCHES = (
     # After an input, timers would wait for the next frame, which is drawn only once their time has passed.
     without("DeferRendererTasksAfterInput"),
 )  # fmt: skip
-"""Switches that leave the frames to us, and let the graphics process be ended (`PageTime`)."""
+"""Switches for frames on demand and for ending the graphics process (`PageTime`)."""
 
 FRAME = 1000 / 60
-"""Milliseconds of the page's time from frame to frame."""
+"""Milliseconds of page time from frame to frame."""
 
 INSTANT = 0.001
-"""The same, while something is being loaded, which must not take the page's time."""
+"""Milliseconds of page time from frame to frame during a load, which must not take page time."""
 
 COARSE = 50.0
-"""The same, while nothing but time is waited for."""
+"""Milliseconds of page time from frame to frame while calls wait only for time to pass."""
 
 GRID, ROUNDING = 100.0, 0.5
-"""Milliseconds between moments at which an episode may begin, and how much later it does: pages round down."""
+"""Milliseconds between possible starts of an episode, and milliseconds added to a start because pages round down."""
 
 AFTERMATH = 1000.0
-"""Milliseconds that pass between two episodes in a page, for timers that the one before has left."""
+"""Milliseconds that pass between two episodes in a page, for timers left by the first."""
 
 EPOCH = 1767268800.0
-"""Unix seconds at which a session begins, as pages see it: noon of 1 January 2026, UTC."""
+"""Unix seconds at which a session begins for its pages: noon of 1 January 2026, UTC."""
 
 INPUT = 0.5
-"""Seconds after which input is taken to wait for a frame, which only a lone move of the mouse does."""
+"""Seconds after which input is assumed to wait for a frame, which only a lone mouse move does."""
 
 EXPIRY = 1.0
-"""Seconds for the end of a span of time to be told, which a navigation may swallow."""
+"""Seconds to wait for the end of a span of virtual time, whose event a navigation may swallow."""
 
 DRAWN = 1.5
-"""Seconds for a frame, in which other pages wait for theirs. With `--run-all-compositor-stages-before-draw` Chromium
-ends its graphics process where the frames of two pages overlap."""
+"""Seconds that a frame may take while other pages wait for theirs. With `--run-all-compositor-stages-before-draw`
+Chromium ends its graphics process if the frames of two pages overlap."""
 
 ENDING = 0.5
-"""The same for a frame in which a dialog was opened, and for one that is ended."""
+"""Seconds that a frame may take after a dialog has opened or the graphics process was ended."""
 
 PICTURE_PAUSES = (0, 0, 0, 0.05, 0.1, 0.2, 0.4, 0.8)
-"""Seconds before each frame that is asked for a picture: a page's first may lack it, and those after the graphics
-process has begun anew."""
+"""Seconds to pause before each attempt at a picture: the first frames of a page, or after a restart of the graphics
+process, may lack the picture."""
 
 HASTE = 120
-"""Frames in a row for the same calls, after which they follow each other at a screen's pace."""
+"""Number of frames in a row for the same calls, after which frames are drawn at a screen's frame rate."""
 
 TICK = 1e-3
-"""Milliseconds in a tick of the compositor's time. A frame at the tick of the one before is never answered, and the
-page draws no other."""
+"""Milliseconds in a tick of compositor time. A frame at the same tick as the previous one is never answered, and the
+page then draws no other."""
 
 GONE = "Target page, context or browser has been closed"
-"""In Playwright's words."""
+"""Playwright's message for a closed page."""
 
 
 @dataclass
 class RendererClock:
-    """The time of a renderer."""
+    """The clock of a renderer."""
 
     base: float
-    """The compositor's time, in milliseconds, at which it began."""
+    """Compositor time, in milliseconds, at which the clock began."""
     elapsed: float = 0.0
-    """Milliseconds since then."""
+    """Milliseconds since the clock began."""
 
 
 class PageTime:
-    """The time of one page.
+    """The virtual time of one page.
 
     Args:
-        turn: held while a frame is drawn: of a browser's pages one at a time can be.
-        clocks: of the browser's renderers, by their base.
+        turn: lock that is held while a frame is drawn, since a browser can draw only one page at a time.
+        clocks: clocks of the browser's renderers, by their base.
         start: milliseconds since the session began.
     """
 
@@ -108,51 +108,51 @@ class PageTime:
         """Milliseconds since the session began, as the page sees it."""
         self.session: OwnSession
         self.begun = asyncio.Event()
-        """Set when the page knows that its time stands still: it may begin."""
+        """Event that is set once the page's time stands still and the page may begin."""
         self._turn, self._clocks = turn, clocks
         self._clock = RendererClock(0.0)
         self._ahead = 0.0
-        """Milliseconds that the frames' time is ahead of the renderer's, since it must not go back."""
+        """Milliseconds by which the frames' time is ahead of the renderer's, since it must not go back."""
         self.frames = 0
-        """How many frames were drawn."""
+        """Number of frames drawn."""
         self.drawing = False
-        """Is one being drawn?"""
+        """Whether a frame is being drawn."""
         self._drawn_at = 0
-        """The compositor's time of the last frame, in ticks."""
+        """Compositor time of the last frame, in ticks."""
         self.last_frame = 0.0
-        """When (`time.monotonic`) it was asked for."""
+        """When the last frame was requested (`time.monotonic`)."""
         self._held = 0.0
-        """Seconds for which it was held up since something was last done to the page."""
+        """Seconds for which loads have held up time since the last action on the page."""
         self._waiting: dict[object, bool] = {}
-        """Calls that wait for time, and whether they are certain to have begun before it goes on."""
+        """Calls that wait for time, and whether each has certainly begun before time advances."""
         self._grace: dict[object, asyncio.TimerHandle] = {}
-        """Calls that may be answered without."""
+        """Timers of calls that may be answered before time advances."""
         self._pictures: list[tuple[asyncio.Future[str], float]] = []
-        """Those that are wanted, and milliseconds that are to pass before."""
+        """Requested pictures, and the milliseconds that have to pass before each."""
         self._passing: list[tuple[asyncio.Future[None], float, float]] = []
-        """Those who wait for a time to come, that time, and the most milliseconds from frame to frame."""
+        """Pending waits for a page time: future, page time, and maximum milliseconds from frame to frame."""
         self._wake = asyncio.Event()
         self._loads = Loads(self._wake)
         self._in_a_row = 0
         self._moved = False
         self._expired: asyncio.Future[None] | None = None
         self._dialog: asyncio.Future[None] | None = None
-        """Done when the dialog that is open has been answered."""
+        """Future that is done when the open dialog has been answered."""
         self._opened = asyncio.Event()
-        """Set while a dialog is open."""
+        """Event that is set while a dialog is open."""
         self._stuck = False
-        """Whether the page may be at something that does not end: no frame is drawn before it answers."""
+        """Whether the page may be in an endless script; no frame is drawn before the page answers."""
         self._running: asyncio.Task[None] | None = None
         self._over = False
 
     async def begin(self, session: OwnSession) -> None:
-        """Have the page's time stand still, and move it from now on when it is waited for.
+        """Stop the page's time; from now on it advances only while a call waits for the page.
 
         Args:
-            session: with the page.
+            session: session with the page.
 
         Raises:
-            Error: the page is gone, or the browser can't do this.
+            Error: the page is gone, or the browser has no virtual time.
         """
         self.session, loads = session, self._loads
         handlers: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -173,14 +173,14 @@ class PageTime:
         for event, handle in handlers.items():
             session.on(event, handle)
         standing = asyncio.gather(session.send("Page.enable"), self._set("pause"))
-        await asyncio.sleep(0)  # now they are said; a tab that waits for its first document answers later
+        await asyncio.sleep(0)  # sends both; a tab that waits for its first document answers later
         self.begun.set()
         await standing
         if not self._over:
             self._running = asyncio.ensure_future(self._run())
 
     async def begun_with(self) -> OwnSession:
-        """Return the session that moves the page's time, once that stands still.
+        """Return the session that controls the page's time, once the time stands still.
 
         Raises:
             Error: the page is gone.
@@ -191,35 +191,35 @@ class PageTime:
         return self.session
 
     def asked(self, call: object, *, grace: float, begun: bool = False) -> None:
-        """Take note that a call to the page is pending that waits for the page's time.
+        """Record a pending call to the page that waits for the page's time.
 
         Args:
-            call: names it.
-            grace: seconds within which it may be answered without.
-            begun: has it begun before time goes on, since it was asked for in the session that moves it?
+            call: key of the call.
+            grace: seconds within which the call may be answered before time advances.
+            begun: whether the call begins before time advances, since it was made in the controlling session.
         """
-        if grace:  # it is an input
+        if grace:  # the call is an input
             self._held = 0.0
             self._grace[call] = asyncio.get_running_loop().call_later(grace, self._count, call, False)
         else:
             self._count(call, begun)
 
     def answered(self, call: object) -> None:
-        """Take note that such a call was answered."""
+        """Record that a pending call was answered."""
         self._waiting.pop(call, None)
         if (timer := self._grace.pop(call, None)) is not None:
             timer.cancel()
 
     def forget(self, session: bytes) -> None:
-        """Take note that calls in a session of the driver's, which has ended, won't be answered."""
+        """Drop the calls of a driver's session that has ended, since they won't be answered."""
         for call in [one for one in (*self._waiting, *self._grace) if isinstance(one, tuple) and one[0] == session]:
             self.answered(call)
 
     def picture(self, after: float = 0.0) -> asyncio.Future[str]:
-        """Have a frame drawn, and its picture, a PNG in base64.
+        """Request a frame and return its picture, a PNG in base64.
 
         Args:
-            after: milliseconds of the page's time that pass before.
+            after: milliseconds of page time that pass before the frame.
 
         Raises:
             Error: the page is gone, or gives no picture.
@@ -229,12 +229,12 @@ class PageTime:
         return self._awaited(picture)
 
     async def pass_by(self, milliseconds: float, *, stride: float = COARSE, patience: float = 0.0) -> None:
-        """Let so much of the page's time pass.
+        """Let page time pass.
 
         Args:
-            milliseconds: of the page's time.
-            stride: the most of them from frame to frame.
-            patience: seconds for which old requests hold time up once more.
+            milliseconds: duration in page time.
+            stride: maximum milliseconds from frame to frame.
+            patience: seconds for which old requests hold up time once more.
 
         Raises:
             Error: the page is gone.
@@ -247,7 +247,7 @@ class PageTime:
 
     @contextlib.contextmanager
     def going_on(self) -> Iterator[None]:
-        """Let time go on meanwhile: what is asked for, in the session that moves it, certainly waits for a frame."""
+        """Let time advance in this context, for calls that certainly wait for a frame."""
         call = object()
         self.asked(call, grace=0, begun=True)
         try:
@@ -257,7 +257,7 @@ class PageTime:
 
     @contextlib.contextmanager
     def opening(self) -> Iterator[None]:
-        """Give the page frames without time meanwhile: it had begun to load before anything was told of it."""
+        """Draw frames without advancing time in this context, for a page that began to load unobserved."""
         self._loads.begin(OPENING, OPENING)
         try:
             yield
@@ -265,7 +265,7 @@ class PageTime:
             self._loads.end(OPENING)
 
     async def begin_anew(self) -> None:
-        """Go on to where an episode may begin: a full tenth of a second, when the one before has left no timers.
+        """Advance past the timers of the previous episode to a full tenth of a second.
 
         Raises:
             Error: the page is gone.
@@ -280,11 +280,11 @@ class PageTime:
 
     @property
     def asked_for(self) -> int | None:
-        """How many things the page has asked for so far, or None if some hold its time up, a picture perhaps."""
+        """Number of loads that the page has begun so far; None while a load, such as a picture, holds up its time."""
         return None if self._loads.hold_at(time.monotonic()) else self._loads.begun
 
     def close(self) -> None:
-        """Move and draw no more: the page is gone."""
+        """Stop advancing time and drawing, because the page is gone."""
         self._over = True
         if self._running is not None:
             self._running.cancel()
@@ -295,7 +295,7 @@ class PageTime:
             _fail(future, GONE)
         self.begun.set()
 
-    # What happens
+    # Events
 
     def _count(self, call: object, begun: bool) -> None:
         self._grace.pop(call, None)
@@ -321,7 +321,7 @@ class PageTime:
         if self._expired is not None and not self._expired.done():
             self._expired.set_result(None)
 
-    # How time goes on
+    # Advancing time
 
     @property
     def _is_awaited(self) -> bool:
@@ -329,10 +329,10 @@ class PageTime:
 
     @property
     def _holds_frames(self) -> bool:
-        """Would the browser hold up the frame after the next?
+        """Whether the browser would delay the frame after the next.
 
-        After two frames of a document that draws nothing yet, it gives the third only when the second's time has come
-        by the real clock, which the page's may be ahead of.
+        After two frames of a document that draws nothing yet, the browser draws the third only when the second's time
+        has come by the real clock, which page time may be ahead of.
         """
         is_ahead = self._clock.base + self._clock.elapsed + self._ahead > time.monotonic() * 1000
         return is_ahead and (self._loads.is_blank or self._loads.is_leaving)
@@ -357,9 +357,9 @@ class PageTime:
             self.close()
 
     async def _rest(self) -> None:
-        """Wait for somebody to wait. What is being loaded is given instants meanwhile: it may wait for those."""
+        """Wait until a call waits for the page. Pending loads get instants of time meanwhile, which they may need."""
         self._wake.clear()
-        if self._moved:  # another renderer would begin with what was last set
+        if self._moved:  # a new renderer would begin with the last policy set
             self._moved = False
             await self._set("pause")
         waited = self._loads.since_last()
@@ -370,7 +370,7 @@ class PageTime:
             await self._draw(picture=False)
 
     async def _probe(self) -> None:
-        """Wait until the page has begun all that it was asked for before."""
+        """Wait until the page has begun all earlier calls."""
         with contextlib.suppress(Error):
             if self.session.over:
                 raise Error(GONE)
@@ -378,7 +378,7 @@ class PageTime:
             self._stuck = False
 
     async def _go_on(self) -> None:
-        """Let the time of a frame pass, if anybody waits for that, and draw it."""
+        """Advance time by a frame, if a call waits for time, and draw the frame."""
         pictures = list(self._pictures)
         span = FRAME if self._is_awaited else max((after for _, after in pictures), default=0.0)
         if self._passing:
@@ -406,12 +406,12 @@ class PageTime:
             params["budget"] = budget
         answer = await self.session.send("Emulation.setVirtualTimePolicy", params)
         base = answer["virtualTimeTicksBase"]
-        if base != self._clock.base:  # it is in another renderer now
+        if base != self._clock.base:  # the page is in another renderer now
             self._clock = self._clocks.setdefault(base, RendererClock(base))
             self._ahead = max(0.0, self._drawn_at * TICK - (base + self._clock.elapsed))
 
     async def _advance(self, span: float) -> None:
-        """Let the page's time go on, once what holds it up has come."""
+        """Advance the page's time, once the loads that hold it up have arrived."""
         began = time.monotonic()
         waited = 0.0
         while self._held + waited < NETWORK and self._loads.hold_at(began + waited):
@@ -438,14 +438,14 @@ class PageTime:
         self._clock.elapsed += span
 
     async def _draw(self, *, picture: bool) -> str | None:
-        """Draw a frame; return its picture, if one is wanted and to be had."""
+        """Draw a frame and return its picture; None if no picture is wanted or available."""
         params: dict[str, Any] = {"interval": FRAME}
         if picture:
             params["screenshot"] = {"format": "png", "optimizeForSpeed": True}
         for pause in PICTURE_PAUSES if picture else (0,):
             await asyncio.sleep(pause)
             if self._opened.is_set():
-                return None  # it would not be answered before the dialog is
+                return None  # a frame is not answered before the dialog
             if self._holds_frames and not picture:
                 return None
             while self._loads.is_blank or self._holds_frames:
@@ -455,7 +455,7 @@ class PageTime:
                 await self._probe()
             at = self._clock.base + self._clock.elapsed + self._ahead
             self._drawn_at = max(int(at / TICK), self._drawn_at + 1)
-            params["frameTimeTicks"] = (self._drawn_at + 0.25) * TICK  # between two, so that it can't become another
+            params["frameTimeTicks"] = (self._drawn_at + 0.25) * TICK  # between ticks, so that rounding can't change it
             drawing = asyncio.ensure_future(self._draw_alone(params))
             drawing.add_done_callback(lambda done: None if done.cancelled() else done.exception())
             data = (await asyncio.shield(drawing)).get("screenshotData")
@@ -464,7 +464,7 @@ class PageTime:
         return None
 
     async def _draw_alone(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Draw a frame while no other page does, and return its answer, empty if there is none. Not to be cancelled."""
+        """Draw a frame while no other page does; return its answer, empty if there is none. Must not be cancelled."""
         async with self._turn:
             if self.session.over:
                 return {}
@@ -476,7 +476,7 @@ class PageTime:
             opened = asyncio.ensure_future(self._opened.wait())
             await asyncio.wait({drawn, opened}, timeout=DRAWN, return_when=asyncio.FIRST_COMPLETED)
             opened.cancel()
-            if not drawn.done() and self._opened.is_set():  # whoever is there may answer it at once
+            if not drawn.done() and self._opened.is_set():  # a handler may answer the dialog at once
                 await asyncio.wait({drawn}, timeout=ENDING)
             self._stuck = not drawn.done()
             if self._stuck:
@@ -491,7 +491,7 @@ class PageTime:
 
 
 def _pace(waited: float) -> float:
-    """Return the seconds to the next frame after having waited so long."""
+    """Return the seconds until the next frame, given the seconds already waited."""
     return max(FRAME / 1000, waited / 4)
 
 

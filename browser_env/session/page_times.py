@@ -1,4 +1,4 @@
-"""The times of a browser's pages, and which calls of Playwright's driver wait for them."""
+"""Virtual times of a browser's pages, and the calls of Playwright's driver that wait for them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _RUN = b'"Runtime.runIfWaitingForDebugger"'
 _AWAITS = b'"awaitPromise":true'
 _INPUT = b'"method":"Input.'
 _DRAWS = re.compile(rb'"method":"(?:Page\.captureScreenshot|Page\.printToPDF|DOM\.scrollIntoViewIfNeeded)"')
-"""Calls that wait for a frame."""
+"""Pattern of calls that wait for a frame."""
 _MOVES = re.compile(rb'"type":"mouse(?:Moved|Wheel)"')
-"""Of a mouse that nothing else is done with: it is told with the next frame."""
+"""Pattern of mouse moves and wheel turns, which the page receives with the next frame."""
 
 
 class PageTimes:
-    """The times of a browser's pages, and which calls of Playwright's driver wait for them.
+    """The virtual times of a browser's pages, and the calls of Playwright's driver that wait for them.
 
     Args:
         attach: returns a session of our own with a target.
@@ -42,18 +42,18 @@ class PageTimes:
         self._contexts: dict[str, list[PageTime]] = {}
         self._pages: dict[str, PageTime] = {}
         self._sessions: dict[bytes, PageTime] = {}
-        """Of the driver with pages and their frames."""
+        """Page times by the driver's sessions with pages and their frames."""
         self._beginning: set[asyncio.Task[None]] = set()
 
     def of(self, target: str) -> PageTime | None:
-        """Return a page's time."""
+        """Return the virtual time of a page; None for other targets."""
         return self._pages.get(target)
 
     async def try_picture(self, target: str) -> None:
-        """Take a picture of a page that is nobody else's.
+        """Take a picture of a page that nobody else uses.
 
         Raises:
-            Error: there is none to be had.
+            Error: no picture is available.
         """
         page = PageTime(self._turn, self._clocks, 0.0)
         await page.begin(await self._attach(target))
@@ -63,7 +63,7 @@ class PageTimes:
             page.close()
 
     def said(self, session: bytes, message: bytes) -> bool:
-        """Take note of what the driver says to a page; return whether that has to wait, and is passed on later."""
+        """Record a driver's message to a page; return whether the message has to wait and is passed on later."""
         page = self._sessions.get(session)
         if page is None:
             return False
@@ -88,7 +88,7 @@ class PageTimes:
         self._to_browser(message)
 
     def heard(self, session: bytes, message: bytes) -> None:
-        """Take note of what the driver is told of a page."""
+        """Record a browser's message to the driver."""
         if message.startswith(_ANSWER):
             if (page := self._sessions.get(session)) is not None:
                 page.answered((session, _number(message)))
@@ -98,7 +98,7 @@ class PageTimes:
             self._detached(json.loads(message)["params"]["sessionId"].encode())
 
     def _attached(self, event: dict[str, Any]) -> None:
-        """There is a page, or a frame of one in another renderer."""
+        """Record a new page, or a page's frame in another renderer."""
         session, target = event["params"]["sessionId"].encode(), event["params"]["targetInfo"]
         if target["type"] == "page":
             if target["targetId"] not in self._pages:
@@ -118,7 +118,7 @@ class PageTimes:
     async def _begin_with(self, page: PageTime, target: str) -> None:
         try:
             await page.begin(await self._attach(target))
-        except Error:  # it is gone already
+        except Error:  # the page is gone already
             page.close()
 
     def _detached(self, session: bytes) -> None:
@@ -136,14 +136,14 @@ class PageTimes:
                     pages.remove(page)
 
     def close(self) -> None:
-        """Move no page any more."""
+        """Stop virtual time in all pages."""
         for page in self._pages.values():
             page.close()
         self._pages.clear()
 
 
 def _number(message: bytes) -> int:
-    """Return the number of a call, or of its answer."""
+    """Return the number of a call or of its answer."""
     start = message.index(b'"id":') + 5
     end = start
     while message[end : end + 1].isdigit():

@@ -1,7 +1,7 @@
-"""How much a time limit has to stretch while other programs crowd the processor.
+"""Stretching of time limits while other programs crowd the processor.
 
-A limit tells what hangs from what is slow, and on a crowded machine everything is. So limits are counted in seconds of
-a machine with a free core: where five threads want two cores, one such second takes two and a half.
+A time limit distinguishes hung from slow, and on a crowded machine everything is slow. So limits are counted in seconds
+of a machine with a free core: if five threads want two cores, one such second takes two and a half.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 LONGEST = 8.0
-"""A limit lasts at most this many times as long as it says."""
+"""Maximum factor by which a limit is stretched."""
 
 TICK = 0.5
-"""Seconds between two looks at the machine."""
+"""Seconds between two checks of the machine's load."""
 
 NO_PRESSURE = 0.1
-"""The part of the time in which some thread of a container waits for a core, below which it has enough of them."""
+"""Share of time with a thread waiting for a core, below which a container counts as having enough cores."""
 
 _LOADAVG = Path("/proc/loadavg")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -32,11 +32,11 @@ def cores() -> int:
 
 
 def share() -> float:
-    """Return which part of a core a thread that wants one gets now: 1 while a core is free, `1 / LONGEST` at least.
+    """Return the share of a core that a thread gets now: 1 while a core is free, at least `1 / LONGEST`.
 
-    Linux tells how many threads want to run at this moment; elsewhere it is the mean of the last minute. That is of the
-    whole machine: a container's own limit of processor time, and whether its threads wait at all, come from its cgroup
-    (version 2).
+    Linux reports how many threads want to run at this moment; elsewhere the mean of the last minute is used. Both are
+    of the whole machine: a container's own limit of processor time, and whether its threads wait at all, come from its
+    cgroup (version 2).
     """
     allowed, pressed = _container.look()
     machine = min(1.0, cores() / max(_wanting(), 1.0)) if pressed else 1.0
@@ -45,7 +45,7 @@ def share() -> float:
 
 def _wanting() -> float:
     try:
-        return float(_LOADAVG.read_text().split()[3].partition("/")[0]) - 1  # this thread runs only to read it
+        return float(_LOADAVG.read_text().split()[3].partition("/")[0]) - 1  # this thread itself doesn't count
     except (OSError, ValueError, IndexError):
         pass
     try:
@@ -55,18 +55,18 @@ def _wanting() -> float:
 
 
 class _Container:
-    """What the cgroup of this process tells, as a container sees it."""
+    """Processor statistics of this process's cgroup, as seen in a container."""
 
     def __init__(self) -> None:
         self._looked = self._used = self._held = self._waited = 0.0
         self._seen = 1.0, True
 
     def look(self) -> tuple[float, bool]:
-        """Look at it, unless that was a moment ago.
+        """Return the statistics, read again after `TICK` seconds at the earliest.
 
         Returns:
-            Which part of the time that its threads wanted they were allowed since the last look, and whether any
-            waited; 1 and True where that isn't told.
+            The share of the wanted processor time that the container's threads were allowed since the last reading, and
+            whether any thread waited; 1 and True where that is unknown.
         """
         now = time.monotonic()
         if now - self._looked < TICK:
@@ -85,7 +85,7 @@ class _Container:
 
 
 def _numbers(file: Path) -> dict[str, float]:
-    """The last number of each line, by the line's first word: `name 12` or `name avg10=0.00 total=12`."""
+    """Return the last number of each line by the line's first word: `name 12` or `name avg10=0.00 total=12`."""
     try:
         lines = [line.replace("=", " ").split() for line in file.read_text().splitlines()]
         return {words[0]: float(words[-1]) for words in lines if words}
@@ -97,28 +97,28 @@ _container = _Container()
 
 
 def stretched(seconds: float) -> float:
-    """Return how long a limit of so many seconds lasts if the machine stays as crowded as it is."""
+    """Return how long a limit lasts, in seconds, if the machine stays as crowded as it is."""
     return seconds / share()
 
 
 def lasted(seconds: float, passed: float) -> str:
-    """Return a limit for a message: `10 s`, with the seconds that passed where a crowded machine has stretched it."""
+    """Return a limit for a message: `10 s`, with the seconds that passed if a crowded machine has stretched it."""
     if passed < seconds * 1.1 + TICK:
         return f"{seconds:g} s"
     return f"{seconds:g} s, which took {passed:.0f} s on a crowded machine"
 
 
 class Stopwatch:
-    """Counts seconds of a machine with a free core.
+    """A stopwatch that counts seconds of a machine with a free core.
 
-    It is to be looked at now and then: the time since the last look counts by how crowded the machine is at this one.
+    Call `look` regularly: the time since the last call is weighted by how crowded the machine is at this call.
     """
 
     def __init__(self) -> None:
         self._seconds, self._looked = 0.0, time.monotonic()
 
     def look(self) -> float:
-        """Return the seconds so far."""
+        """Return the seconds counted so far."""
         now = time.monotonic()
         self._seconds += (now - self._looked) * share()
         self._looked = now
@@ -127,7 +127,7 @@ class Stopwatch:
 
 @contextlib.asynccontextmanager
 async def limited(seconds: float) -> AsyncIterator[asyncio.Timeout]:
-    """Limit how long the body may take, in seconds of a machine with a free core.
+    """Limit the duration of the `async with` body, in seconds of a machine with a free core.
 
     Yields:
         The timeout, which can be extended.
@@ -138,7 +138,7 @@ async def limited(seconds: float) -> AsyncIterator[asyncio.Timeout]:
     loop = asyncio.get_running_loop()
     stretching: list[asyncio.Task[None]] = []
     async with asyncio.timeout(seconds) as limit:
-        begin = loop.call_later(  # most are over by then
+        begin = loop.call_later(  # most bodies are over by then
             min(TICK, seconds / 2), lambda: stretching.append(loop.create_task(_stretch(limit, seconds)))
         )
         try:
@@ -157,10 +157,10 @@ def put_off(limit: asyncio.Timeout, seconds: float) -> None:
 
 
 async def _stretch(limit: asyncio.Timeout, seconds: float) -> None:
-    """Put a deadline off by the time that the machine takes for others."""
+    """Extend a deadline by the time that the machine spends on other programs."""
     left, tick = (LONGEST - 1) * seconds, min(TICK, seconds / 2)
     while left > 0:
-        more = min(tick * (1 - share()), left)  # of the time that has just passed
+        more = min(tick * (1 - share()), left)  # share of the last tick
         left -= more
         put_off(limit, more)
         await asyncio.sleep(tick)

@@ -1,4 +1,4 @@
-"""Keeps two browsers off one profile folder, and frees a folder whose owner was killed."""
+"""Locks on profile folders: one browser per folder, and recovery of a folder whose owner was killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from selfsurf.browser_env.errors import EnvError
 _NAME = ".browser-env.lock"
 
 _ORPHAN_BOUND = 3.0
-"""Seconds for a browser whose environment was killed to exit by itself."""
+"""Seconds that a browser may take to exit by itself after its environment was killed."""
 
 
 class ProfileLock:
@@ -36,10 +36,10 @@ class ProfileLock:
         """Lock the folder, creating it if needed, and end a browser that a killed process left behind.
 
         Args:
-            end_orphan: False where that browser is to be used on.
+            end_orphan: whether to end that browser; False to continue using it.
 
         Raises:
-            EnvError: another environment or browser uses it, or a run that waits, or it isn't writable.
+            EnvError: the folder is used by another environment, browser or waiting run, or isn't writable.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -62,11 +62,11 @@ class ProfileLock:
         self._file = file
 
     def note_browser(self, pid: int, keeper: Path | None = None) -> None:
-        """Write down which browser uses the folder, so that it can be found when orphaned.
+        """Record which browser uses the folder, so that the browser can be found when orphaned.
 
         Args:
-            pid: its process.
-            keeper: a file that is there for as long as the browser is to outlive this process.
+            pid: process id of the browser.
+            keeper: file that exists for as long as the browser is to outlive this process.
         """
         if self._file is not None:
             os.ftruncate(self._file, 0)
@@ -118,7 +118,7 @@ class ProfileLock:
 
 
 def is_browser_on(pid: int, profile: Path) -> bool:
-    """Is this process a browser with this profile?"""
+    """Whether a process is a browser with this profile."""
     return f"--user-data-dir={profile}" in command_of(pid)
 
 
@@ -126,7 +126,7 @@ _BROWSER = re.compile(r"--user-data-dir=|chrom", re.IGNORECASE)
 
 
 def command_of(pid: int) -> str:
-    """Return the command line of a process; empty if there is none."""
+    """Return the command line of a process; empty if there is no such process."""
     if sys.platform == "linux":
         try:
             return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")

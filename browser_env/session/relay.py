@@ -1,11 +1,11 @@
-"""A browser's DevTools at a secret address: `python relay.py READ WRITE`, with the two ends of the browser's pipe.
+"""Relay from a browser's DevTools pipe to a secret WebSocket address: `python relay.py READ WRITE`.
 
-A debugging port tells its address to all who ask, every user of the machine included. So the browser has a pipe, and
-this process, which lives as long as the browser, passes on what is said at a WebSocket whose path has to be known. The
-address is its first line of output. Each client has a session of its own, and all that it has set ends with it, also
-when it was killed.
+READ and WRITE are the two ends of the browser's pipe. A debugging port discloses its address to anyone who asks, every
+user of the machine included. So the browser has a pipe, and this process, which lives as long as the browser, relays it
+to a WebSocket with a secret path. The address is the first line of output. Each client has a session of its own, and
+all its settings end with the session, even if the client was killed.
 
-It runs by its path, without the package, and so imports nothing of it.
+The file is run by its path, without the package, and so imports nothing from the package.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 LARGEST = 2**30
-"""Bytes of one message."""
+"""Maximum bytes of one message."""
 
 _FIRST_OWN_ID = 2**30
-"""Clients number their calls from 1."""
+"""First number of our own calls; clients number their calls from 1."""
 
 _NO_SESSION = {"code": -32001, "message": "Session with given id not found."}
 
 
 class Relay:
-    """What is between one browser and its clients.
+    """The relay between one browser and its clients.
 
     Args:
-        reading: what the browser says.
-        writing: what it is told.
+        reading: stream of messages from the browser.
+        writing: stream of messages to the browser.
     """
 
     def __init__(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
@@ -47,17 +47,17 @@ class Relay:
         self._numbers = itertools.count(_FIRST_OWN_ID)
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._roots: dict[str, ServerConnection] = {}
-        """By the session that stands for the whole browser."""
+        """Clients by their root session, which represents the whole browser."""
         self._owners: dict[str, str] = {}
-        """Sessions below, by the one that stands for the browser."""
+        """Root sessions by the sessions below them."""
 
     def check(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Refuse all who don't know the path."""
+        """Reject clients that don't know the path."""
         known = secrets.compare_digest(request.path.encode(), self.path.encode())
         return None if known else connection.respond(HTTPStatus.NOT_FOUND, "")
 
     async def listen(self) -> None:
-        """Pass on what the browser says, until it ends."""
+        """Pass on the browser's messages until the browser ends."""
         while True:
             try:
                 said = (await self._reading.readuntil(b"\0"))[:-1]
@@ -87,7 +87,7 @@ class Relay:
             await client.send(said, text=True)
 
     async def serve(self, client: ServerConnection) -> None:
-        """Be a client's browser until it is gone."""
+        """Serve a client until it disconnects."""
         root = (await self._ask("Target.attachToBrowserTarget"))["result"]["sessionId"]
         self._roots[root] = client
         try:
@@ -129,7 +129,7 @@ async def main(read: int, write: int) -> None:
     port = next(iter(server.sockets)).getsockname()[1]
     print(f"ws://127.0.0.1:{port}{relay.path}", flush=True)
     await relay.listen()
-    os._exit(0)  # clients that are there still would wait for what the browser does not say any more
+    os._exit(0)  # connected clients would wait for a browser that has ended
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """One background event loop and few browsers per process, shared by all of its environments.
 
-Knows nothing about pages: it starts browsers, creates contexts and stops everything at exit. Safe to use from several
+Starts browsers, creates contexts and stops everything at exit; pages are out of scope. Safe to use from several
 threads, inside a running asyncio loop, and after a fork (the child starts its own).
 """
 
@@ -39,23 +39,23 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LAUNCH_TIMEOUT = 60.0
-"""Seconds for a browser to start; a cold disk takes some."""
+"""Seconds that a browser may take to start, for example from a cold disk."""
 
 DEATH_LOOKS = 10
-"""Times, 50 ms apart, that are looked whether a browser has ended: an error may come before the news of it."""
+"""Number of checks, 50 ms apart, whether a browser has ended: an error may arrive before the disconnection."""
 
 JUST_NOW = 5.0
-"""Seconds after which a crash has nothing to do with a page that was ended for its memory."""
+"""Seconds after which a crash is no longer blamed on a page that was killed for its memory."""
 
 CONTEXTS = 32
-"""In a browser, before another is started. With 64, on two cores, two browsers make 9 to 37% more steps a second than
-one and need as much memory; with 16 they are no faster."""
+"""Maximum number of contexts in a browser; more start another browser. With 64, on two cores, two browsers make 9 to
+37% more steps a second than one and need as much memory; with 16 they are no faster."""
 
 UNUSED = 30.0
-"""Seconds after which a browser without contexts is ended, if there are others like it."""
+"""Seconds after which an additional browser without contexts is ended."""
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds for a running browser to answer."""
+"""Seconds that a running browser may take to answer."""
 
 
 HoldsTime: TypeAlias = Literal["no", "if it can", "yes"]
@@ -63,19 +63,19 @@ HoldsTime: TypeAlias = Literal["no", "if it can", "yes"]
 
 @dataclass(frozen=True)
 class BrowserSpec:
-    """Which browser: environments with equal specs share one."""
+    """Specification of a browser. Environments with equal specifications share browsers."""
 
     headless: bool = True
     executable: str | None = None
     """Path of the browser; None to search for one (`browser_env.session.browsers.find_browser`)."""
     switches: tuple[str, ...] = ()
-    """Additional command-line switches."""
+    """Additional command-line switches of the browser."""
     page_memory: float = 2048
-    """MB that a page's process may use; beyond that it is killed, which counts as a crash."""
+    """MB that a page's process may use; beyond that the process is killed, which counts as a crash."""
     holds_time: HoldsTime = "no"
-    """Are its pages' time and frames left to us (`page_time`)?"""
+    """Whether pages run in virtual time (`page_time`): no, if the browser can, or yes."""
     number: int = 0
-    """Of several alike."""
+    """Number of the browser among browsers with equal specifications."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Room:
     """A place for one context in a browser."""
 
     spec: BrowserSpec
-    """Of the browser."""
+    """Specification of the browser."""
 
 
 @dataclass
@@ -92,10 +92,10 @@ class _Slot:
     browser: Browser | None = None
     words: LastWords | None = None
     rooms: WeakSet[Room] = field(default_factory=WeakSet)
-    """Those that are taken."""
+    """Places that are taken."""
 
     async def close(self) -> None:
-        """Close the browser, whatever its state. The lock is held."""
+        """Close the browser, whatever its state. The caller holds the lock."""
         browser, self.browser = self.browser, None
         if browser is not None:
             with contextlib.suppress(Exception):
@@ -113,7 +113,7 @@ class Runtime:
         self._slots: dict[BrowserSpec, _Slot] = {}
         self._guards: set[asyncio.Task[None]] = set()
         self._killed: dict[BrowserSpec, float] = {}
-        """When (`time.monotonic`) a page was last ended for its memory."""
+        """When (`time.monotonic`) a page was last killed for its memory, by browser."""
         self._devtools: WeakKeyDictionary[Any, DevTools] = WeakKeyDictionary()
         self._thread = threading.Thread(target=self._serve, name="browser-env", daemon=True)
         self._thread.start()
@@ -126,7 +126,7 @@ class Runtime:
         """Run a coroutine on the loop and wait for it, from any other thread.
 
         Raises:
-            EnvError: called from the loop itself, the loop has stopped, or `timeout` seconds went by.
+            EnvError: called from the loop itself, the loop has stopped, or `timeout` seconds passed.
         """
         if threading.current_thread() is self._thread or not self._thread.is_alive():
             work.close()
@@ -154,10 +154,10 @@ class Runtime:
             return self._playwright
 
     async def _living_driver(self) -> Playwright:
-        """Return the driver, or a new one if its process has died."""
+        """Return Playwright's driver, or a new one if its process has died."""
         driver = await self.playwright()
         try:
-            await (await driver.request.new_context()).dispose()  # the cheapest request there is
+            await (await driver.request.new_context()).dispose()  # the cheapest possible request
         except Exception:
             async with self._playwright_lock or asyncio.Lock():
                 if self._playwright is driver:
@@ -176,7 +176,7 @@ class Runtime:
             return slot.browser
 
     def room(self, spec: BrowserSpec) -> Room:
-        """Return a place for a context in one of the browsers that are alike, taken until somebody leaves it."""
+        """Reserve a place for a context in one of the browsers for `spec`, until `leave` is called."""
         for number in itertools.count():
             room = Room(replace(spec, number=number))
             rooms = self._slots.setdefault(room.spec, _Slot()).rooms
@@ -186,10 +186,10 @@ class Runtime:
         raise AssertionError("unreachable")
 
     def leave(self, room: Room) -> None:
-        """Let others have a context's place. Call it on the loop."""
+        """Release a context's place. Call it on the loop."""
         slot = self._slots.get(room.spec)
         if slot is None:
-            return  # it is another runtime's
+            return  # the place belongs to another runtime
         slot.rooms.discard(room)
         if room.spec.number and not slot.rooms:
             self._guards.add(guard := asyncio.ensure_future(self._end_unused(room.spec)))
@@ -198,16 +198,16 @@ class Runtime:
     async def _end_unused(self, spec: BrowserSpec) -> None:
         await asyncio.sleep(UNUSED)
         slot = self._slots[spec]
-        async with slot.lock:  # whoever has a room and waits for the browser is counted already
+        async with slot.lock:  # contexts that wait for the browser already have a place
             if not slot.rooms:
                 await slot.close()
 
     def devtools(self, browser: Browser | None) -> DevTools | None:
-        """Return the pipe of a browser that was started here; None if this process doesn't stand at it."""
+        """Return a browser's DevTools pipe; None if this process doesn't have the pipe."""
         return self._devtools.get(browser)
 
     async def death(self, spec: BrowserSpec) -> str:
-        """Say that the shared browser for `spec` has ended, in its own words if it has any; empty if it has not."""
+        """Return a message if the shared browser for `spec` has ended, with its last errors; empty while it runs."""
         slot = self._slots.get(spec)
         return "" if slot is None or slot.browser is None else await death_of(slot.browser, slot.words)
 
@@ -222,10 +222,10 @@ class Runtime:
         """Start a browser on a profile folder. Call it on the loop.
 
         Returns:
-            Its context, whose closing ends it, and what it writes on its error stream.
+            The browser's context, whose closing ends the browser, and the browser's error stream.
 
         Args:
-            spec: which browser.
+            spec: specification of the browser.
             folder: the profile.
             arguments: as for Playwright's `Browser.new_context`.
         """
@@ -238,11 +238,11 @@ class Runtime:
         """Connect to a running browser; closing the returned object only disconnects. Call it on the loop.
 
         Args:
-            url: its DevTools address.
+            url: DevTools address of the browser.
             keep_defaults: keep the download, focus and media settings of its own windows.
 
         Raises:
-            EnvError: no browser answers there.
+            EnvError: no browser answers at the address.
         """
         from playwright.async_api import Error
 
@@ -283,7 +283,7 @@ class Runtime:
                     headless=spec.headless,
                     chromium_sandbox=sandbox,
                     args=merged([*switches, js_flags, *spec.switches]),
-                    # Playwright lifts Chromium's limit of 200 navigations in 10 s; pages may be hostile.
+                    # Keeps Chromium's limit of 200 navigations in 10 s, which Playwright lifts: pages may be hostile.
                     ignore_default_args=["--disable-ipc-flooding-protection"],
                     handle_sigint=False,
                     handle_sigterm=False,
@@ -320,7 +320,7 @@ class Runtime:
         await kill_large_renderers(browser, spec.page_memory, killed)
 
     def outgrown(self, spec: BrowserSpec) -> str:
-        """Say that a page of a browser for `spec` has just been ended for its memory; empty if none was."""
+        """Return a message if a page of a browser for `spec` was just killed for its memory; empty otherwise."""
         if time.monotonic() - self._killed.get(spec, -math.inf) > JUST_NOW:
             return ""
         return f"the page used more than {spec.page_memory:g} MB (page_memory) and was ended"
@@ -329,8 +329,8 @@ class Runtime:
         """Close the browser for `spec`, whatever its state; the next use starts another.
 
         Args:
-            spec: which.
-            browser: only if it is still this one.
+            spec: specification of the browser.
+            browser: close only this browser; None for any.
         """
         slot = self._slots.setdefault(spec, _Slot())
         async with slot.lock:
@@ -345,10 +345,10 @@ class Runtime:
                 await asyncio.wait_for(self._playwright.stop(), 5)
             self._playwright = None
         left = asyncio.all_tasks() - {asyncio.current_task()}
-        for _ in range(2):  # the first may end only what a task has waited for
+        for _ in range(2):  # the first cancellation may end only the future that a task awaits
             for task in left:
                 task.cancel()
-            if left:  # else Python says of each that it was destroyed
+            if left:  # otherwise Python warns about destroyed tasks
                 _, left = await asyncio.wait(left, timeout=1)
 
     def shutdown(self) -> None:
@@ -362,7 +362,7 @@ class Runtime:
 
 
 async def death_of(browser: Browser, words: LastWords | None) -> str:
-    """Say that a browser has ended, in its own words if it has any; empty if it has not."""
+    """Return a message if a browser has ended, with its last errors; empty while it runs."""
     for _ in range(DEATH_LOOKS):
         if not browser.is_connected():
             return f"the browser has ended: {words or ''}".removesuffix(": ")
@@ -393,7 +393,7 @@ def shutdown() -> None:
 
 
 def _after_fork() -> None:
-    """A child has neither the thread that may have held the lock nor the loop."""
+    """Replace the lock in a forked child, which lacks the thread that may have held it."""
     global _guard
     _guard = threading.Lock()
 

@@ -27,84 +27,84 @@ if TYPE_CHECKING:
     from selfsurf.browser_env.session.page_script import PageScript
 
 FRESH = 3.0
-"""Seconds for which a tab's document is new: who comes back to it waits for what it is loading."""
+"""Seconds for which a tab's document counts as new, so that steps in the tab wait for its loads."""
 
 POPUP_BOUND = 3.0
-"""Seconds for a tab that a page opens to appear and to have its document."""
+"""Seconds that a tab opened by a page may take to appear and to have its document."""
 
 CLOSE_BOUND = 2.0
-"""Seconds for a tab to close by itself; one that hangs is closed by force."""
+"""Seconds that a tab may take to close by itself; a hung tab is closed by force."""
 
 _ERROR_PAGE = "chrome-error://"
-"""What the browser shows instead of a page that it could not load."""
+"""Beginning of the address that the browser shows for a page that it could not load."""
 
 _NO_PAGE = ("", "about:blank")
 """Addresses of tabs without a page."""
 
 MAX_TABS = 20
-"""Tabs of a session; any that a page opens beyond these are closed at once."""
+"""Maximum number of tabs of a session; pages' additional tabs are closed at once."""
 
 MAX_EVENTS = 50
-"""Events kept per step; if there are more, the last event says so."""
+"""Maximum number of events kept per step; a final event reports that more were left out."""
 
 
 class Session:
-    """The tabs of one context, the active one, and the events since they were last taken."""
+    """The tabs of one context, the active tab, and the events since they were last taken."""
 
     def __init__(self, context: BrowserContext, source: ContextSource, viewport: Viewport, access: AccessGuard) -> None:
         self.context = context
         self.source = source
         self.viewport = viewport
         self.scripted = True
-        """Do pages' scripts run?"""
+        """Whether pages' scripts run."""
         self.tabs: list[Tab] = []
         self.active: Tab
         self.next_id = 1
         """First element id that no document of this episode has used."""
         self.closed = False
         self.access = access
-        """What the session may reach, and what was blocked."""
+        """Rules for what the session may reach, and what was blocked."""
         self.downloads = Downloads(self.access.safety, self.note)
         self.stayed = False
-        """Was a page's question whether to leave it dismissed? Reset before each navigation."""
+        """Whether a page's `beforeunload` dialog was dismissed. Reset before each navigation."""
         self._decided = asyncio.Event()
-        """Set when a tab has closed, or when the page stays after all."""
+        """Event that is set when a tab has closed, or when its page stays after all."""
         self.clock: Clock | None = None
         self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
         self.dialogs: DialogPolicy = "accept"
         self.holds_dialog: Callable[[str], bool] = lambda message: False
-        """Whether a dialog with this text is dismissed although `dialogs` accepts it."""
+        """Function that returns whether a dialog with this text is dismissed although `dialogs` accepts it."""
         self.limits = Limits()
-        """Of events."""
+        """Maximum lengths of events."""
         self.missed = ""
-        """Why this step's press reached another element than it was aimed at, as a sentence."""
+        """Reason why this step's press reached another element than intended, as a sentence; empty for none."""
         self.misfilled = ""
-        """Why this step's text does not stand in its field, as a sentence."""
+        """Reason why this step's text is not in its field, as a sentence; empty for none."""
         self.choosing = False
-        """Is a file chooser about to be answered?"""
+        """Whether a file chooser is about to be answered."""
         self.unreached = ""
-        """Why the page that a tab went to could not be loaded, as a sentence."""
+        """Reason why a tab's new page could not be loaded, as a sentence; empty for none."""
         self.stopped = False
-        """Was that press stopped before the page heard of it?"""
+        """Whether the misdirected press was stopped before the page received it."""
         self.acted_in: PageScript | None = None
-        """The script in the frame that this step has acted in; None for no element of a page."""
+        """Script in the frame that this step has acted in; None if it acted on no element of a page."""
         self._presses = 0
         self._began = -1
         self._clocks: dict[Tab, int] = {}
-        """The active tab's clock when the step began."""
+        """Clocks of the tabs when the step began, without tabs whose document was new."""
         self._events: list[str] = []
         self.calls = Calls()
-        """The requests since they were last taken."""
+        """Requests since they were last taken."""
         self._attaching: set[asyncio.Task[None]] = set()
         self._coming = 0
-        """Pages that are about to become tabs."""
+        """Number of pages that are about to become tabs."""
         self._appeared = asyncio.Event()
         self._refused: dict[str, int] = {}
         """HTTP status of documents that were answered with an error, by URL."""
         self._downloading = False
-        """Has a download begun in this step?"""
+        """Whether a download has begun in this step."""
         self._expected = 0
-        """Windows that pages have requested and that haven't opened yet."""
+        """Number of windows that pages have requested and that haven't opened yet."""
 
     @classmethod
     async def open(
@@ -132,7 +132,7 @@ class Session:
             safety: what may be reached, and where downloads go.
             limits: how long an event may be.
             clock: the episode's own clock, if pages must not depend on the real one.
-            on_tab: awaited with every tab that is opened, before it is used.
+            on_tab: awaited with every opened tab before the tab is used.
             adopts: take over the tabs of a browser that another process has left, if there are any.
 
         Raises:
@@ -154,7 +154,7 @@ class Session:
         session.dialogs, session.limits, session.clock, session.on_tab = dialogs, limits, clock, on_tab
         session.scripted = options.get("java_script_enabled", True)
         if not source.shared_with_people:
-            context.on("dialog", session._dialog)  # a popup may open one before its page is told of
+            context.on("dialog", session._dialog)  # a popup may open a dialog before its page is reported
         try:
             await source.prepare(context, session.note)
             if clock is not None:
@@ -183,7 +183,7 @@ class Session:
         if self.source.shared_with_people:
             page.on("dialog", self._dialog)
         page.on("download", self._download)
-        if self.source.spec.headless and not self.source.shared_with_people:  # else a person is to see it
+        if self.source.spec.headless and not self.source.shared_with_people:  # otherwise the person sees it
             page.on("filechooser", lambda _: self._chooser())
         page.on("pageerror", lambda error: self.note(f"page error: {one_line(str(error))}"))
         page.on("response", self._answered)
@@ -204,9 +204,9 @@ class Session:
         return tab
 
     def _elsewhere(self, event: dict[str, Any]) -> None:
-        """A link opens in another tab, after a click with the middle button or a modifier key."""
+        """Expect a new tab if a link opens in one, after a middle click or a click with a modifier key."""
         if event.get("disposition") in ("newTab", "newWindow"):
-            self._expected = max(self._expected, 1)  # windowOpen may report the same one
+            self._expected = max(self._expected, 1)  # windowOpen may report the same tab
 
     def _expect(self) -> None:
         self._expected += 1
@@ -245,12 +245,12 @@ class Session:
             else:
                 self.note(f"new tab: {page.url}")
         except Exception:
-            return  # a popup that was closed again before it could be used
+            return  # the popup was closed before it could be used
         finally:
             self._expected = max(0, self._expected - 1)
 
     async def _sent_on(self, page: Page, opener: Tab) -> None:
-        """Wait for what a blank tab was opened for: pages request its address first."""
+        """Wait for the address of a blank tab while its opener still requests it."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(POPUP_BOUND):
                 while page.url in _NO_PAGE and opener.fetching(self._began):
@@ -258,7 +258,7 @@ class Session:
                     await opener.changed.wait()
 
     def _only_downloads(self, page: Page) -> bool:
-        """Is a tab left without any document, not even a blank one, because what it was for became a download?"""
+        """Whether a tab has no document, not even a blank one, because its address became a download."""
         return self._downloading and not page.url
 
     async def _refuse(self, page: Page) -> None:
@@ -266,11 +266,11 @@ class Session:
             return
         self.note(f"new tab closed again: there are {MAX_TABS} already")
         self._expected = max(0, self._expected - 1)
-        with contextlib.suppress(Exception):  # it may be gone by itself
+        with contextlib.suppress(Exception):  # the page may be gone already
             await page.close()
 
     async def _is_ours(self, page: Page) -> bool:
-        """Did this session, or one of its tabs, open this page? The browser's user may have opened it instead."""
+        """Whether this session or one of its tabs opened the page, and not the browser's user."""
         return self._expected > 0 or await page.opener() in [tab.page for tab in self.tabs]
 
     def _tab_closed(self, page: Page) -> None:
@@ -283,7 +283,7 @@ class Session:
         self.note("tab closed")
 
     def _remove(self, tab: Tab) -> None:
-        """Forget a tab that has closed; after the active one comes the one that opened it, or the last one."""
+        """Forget a closed tab. If it was active, the tab that opened it becomes active, or else the last tab."""
         if tab in self.tabs:
             self.tabs.remove(tab)
         if tab is self.active and self.tabs:
@@ -317,7 +317,7 @@ class Session:
     def _navigated(self, frame: Frame) -> None:
         if frame.parent_frame is None and frame.url.startswith(_ERROR_PAGE):
             self._refused.clear()
-            return  # what it stands for is told as it failed
+            return  # the failed request is reported separately
         if frame.parent_frame is None and frame.url not in _NO_PAGE:
             status = self._refused.pop(frame.url.split("#")[0], None)
             self.note(f"navigated: {frame.url}" + (f" ({status})" if status else ""))
@@ -334,14 +334,14 @@ class Session:
             self.unreached = f"{one_line(request.url)} could not be loaded: {why.removeprefix('net::')}."
 
     def note(self, event: str) -> None:
-        """Note an event of this step."""
+        """Record an event of this step."""
         if len(self._events) < MAX_EVENTS:
             self._events.append(self.limits.note(event))
         elif len(self._events) == MAX_EVENTS:
             self._events.append("more events, left out")
 
     def start_step(self) -> None:
-        """Forget what went wrong in the last step."""
+        """Begin a step and forget the problems of the last step."""
         self.access.start_step()
         self.missed, self.stopped, self.misfilled, self.unreached, self.acted_in = "", False, "", "", None
         self._presses += 1
@@ -350,21 +350,21 @@ class Session:
 
     @property
     def since(self) -> int:
-        """The active tab's clock when the step began, or -1 if its document was new then, or wasn't there."""
+        """Clock of the active tab when the step began; -1 if its document was new or missing then."""
         return self._clocks.get(self.active, -1)
 
     def aim(self) -> int:
-        """Return the number of a press or a writing that is about to follow."""
+        """Return the number of the press or text input that is about to follow."""
         self._presses += 1
         return self._presses
 
     @property
     def aimed(self) -> int:
-        """The number of the last press or writing."""
+        """Number of the last press or text input."""
         return self._presses
 
     def note_missed(self, miss: dict[str, Any] | None) -> None:
-        """Note what the in-page script says of the last press (`page/press.js`), if it is of this step."""
+        """Record the in-page script's report on the last press (`page/press.js`), if it belongs to this step."""
         if miss is None or miss["press"] != self._presses:
             return
         if miss.get("slipped"):
@@ -378,7 +378,7 @@ class Session:
         self.missed = f"{there}. It was stopped." if miss["stopped"] else f"{there} and received it."
 
     def note_read_back(self, told: dict[str, Any] | None) -> None:
-        """Note what the in-page script says of the field that was written to last, if it was in this step."""
+        """Record the in-page script's report on the field last written to, if it belongs to this step."""
         if told is None or told["number"] != self._presses:
             return
         id = told["id"]
@@ -387,28 +387,28 @@ class Session:
             self.note(event)
 
     def note_refused(self, fields: list[str]) -> None:
-        """Note the fields because of which the browser did not send a form."""
+        """Record the fields that kept the browser from sending a form."""
         for field in fields:
             self.note(f"form not sent: {field}")
 
     @property
     def trouble(self) -> str:
-        """What went wrong in this step besides the action itself, as a sentence."""
+        """Problem of this step other than the action's own error, as a sentence; empty for none."""
         return self.access.navigation or self.missed or self.misfilled
 
     def take_events(self) -> tuple[str, ...]:
-        """Return the events since the last call."""
+        """Return the events since the last call and clear them."""
         self.access.report_unclaimed()
         events, self._events = tuple(self._events), []
         return events
 
     @property
     def opening(self) -> bool:
-        """Is there a tab that has been requested and hasn't opened yet?"""
+        """Whether a requested tab hasn't opened yet."""
         return bool(self._attaching or self._expected)
 
     async def attached(self) -> None:
-        """Wait for tabs that are being opened, within a bound: a popup may have been blocked."""
+        """Wait for a limited time for tabs that are being opened: a popup may have been blocked."""
         end = asyncio.get_running_loop().time() + POPUP_BOUND
         while self.opening and (left := end - asyncio.get_running_loop().time()) > 0:
             if self._attaching:
@@ -418,20 +418,20 @@ class Session:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._appeared.wait(), left)
         self._expected = 0
-        if not self.tabs:  # the page closed itself
+        if not self.tabs:  # the last page has closed itself
             await self.new_tab()
 
     async def new_tab(self) -> None:
         """Open a blank tab and make it active.
 
         Raises:
-            ActionError: the limit has been reached, or the browser is an application's.
+            ActionError: the tab limit has been reached, or the browser belongs to an application.
         """
         self._check_own()
         if len(self.tabs) >= MAX_TABS:
             raise ActionError(f"There are {MAX_TABS} tabs, and no more can be opened; close one first.")
         self._expect()
-        page = await self.context.new_page()  # the "page" event announces it, whose handler attaches to it
+        page = await self.context.new_page()  # the handler of the "page" event attaches to it
         await asyncio.sleep(0)
         await self.attached()
         opened = [tab for tab in self.tabs if tab.page is page]
@@ -451,7 +451,7 @@ class Session:
         if self.stayed:
             return
         if not tab.page.is_closed():
-            await tab.page.close()  # it hangs
+            await tab.page.close()  # the page hangs
         self._remove(tab)
         if not self.tabs:
             await self.new_tab()
@@ -461,7 +461,7 @@ class Session:
             raise ActionError("This page belongs to an application: tabs can't be opened or closed in it.")
 
     async def has_closed(self, tab: Tab) -> bool:
-        """Has a tab closed, or is it closing? Then another one is active now; a blank tab replaces the last one."""
+        """Whether a tab has closed or is closing, so that another tab is active. A blank tab replaces the last one."""
         if not tab.page.is_closed():
             self._decided.clear()
             with contextlib.suppress(TimeoutError):
@@ -487,13 +487,13 @@ class Session:
             return
         self.closed = True
         self.source.closing = asyncio.ensure_future(self._close(2 if broken else 10))
-        await asyncio.shield(self.source.closing)  # it goes on if nobody waits for it any more
+        await asyncio.shield(self.source.closing)  # closing continues even if the caller is cancelled
 
     async def _close(self, seconds: float) -> None:
         self.downloads.forget()
         await self.access.close()
         closing = asyncio.ensure_future(self.source.close(self.context, [tab.page for tab in self.tabs]))
-        closing.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # it may end unwatched
+        closing.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # may go unawaited
         await asyncio.wait({closing}, timeout=seconds)
         if not closing.done() or closing.exception() is not None:
             await self.source.kill(self.context, closing)

@@ -1,4 +1,4 @@
-"""Chooses where a session's browser context comes from."""
+"""Choice of the source of a session's browser context."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from selfsurf.browser_env.session.webview import WebviewSource
 
 
 def context_source(spec: BrowserSpec, options: SessionOptions) -> ContextSource:
-    """Return the source that `options` asks for."""
+    """Return the context source that the options require."""
     if options.detached:
         return DetachedSource(spec, options)
     if options.webview:

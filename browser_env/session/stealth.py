@@ -1,6 +1,6 @@
-"""Hides the signs by which pages usually tell an automated headless browser from a person's.
+"""Concealment of the usual signs of an automated headless browser.
 
-It won't withstand every check: docs/sessions.md lists what it doesn't do.
+Some checks still succeed: docs/sessions.md lists what is not concealed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _versions: dict[str, str] = {}
 
 
 async def stealth_identity(executable: str, locale: str) -> dict[str, Any]:
-    """Return how a browser would present itself with a window, as arguments of `Emulation.setUserAgentOverride`.
+    """Return the identity of a browser with a window, as arguments of `Emulation.setUserAgentOverride`.
 
     Args:
         executable: path of the browser.
-        locale: language of its user, e.g. `de-DE`.
+        locale: language of the user, e.g. `de-DE`.
 
     Raises:
         EnvError: the browser doesn't print its version.

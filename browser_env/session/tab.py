@@ -30,35 +30,35 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _WATCHED = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
-"""Request types that settling waits for; images, media and streams are not worth it."""
+"""Request types that settling waits for; images, media and streams are ignored."""
 
 _LOST_PICTURE = 0.5
 """Seconds after a navigation in which a screenshot requested before it may still arrive."""
 
 NOT_OURS = object()
-"""The time of a page in a browser that was not started here: its frames have a rate."""
+"""Placeholder for the virtual time of a page in a browser started elsewhere, whose frame rate is limited."""
 
 TITLE = 1.0
-"""Seconds for a tab in the background to tell its title."""
+"""Seconds that a background tab may take to return its title."""
 
 
 @dataclass(frozen=True)
 class ForeignFrame:
-    """A frame of another origin: number `index` among the frames whose documents `parent` can't access."""
+    """A frame of another origin: number `index` among the frames that `parent` can't access."""
 
     world: PageScript
     parent: PageScript
     index: int
     outer: ForeignFrame | None
-    """The parent, if it is such a frame itself."""
+    """The parent frame if it is of another origin itself; otherwise None."""
 
     async def to_top(self, x: float, y: float, press: int = 0) -> tuple[float, float, bool]:
-        """Return a point of the document's viewport in the top frame, and whether nothing there is over it.
+        """Return a point of the frame's viewport in the top frame, and whether the point is uncovered there.
 
         Args:
-            x: of the point.
-            y: of the point.
-            press: number of the press that follows there; 0 for none.
+            x: x of the point.
+            y: y of the point.
+            press: number of the press that follows at the point; 0 for none.
 
         Raises:
             EnvError: the frame is gone.
@@ -73,7 +73,7 @@ class ForeignFrame:
 
 
 class Tab:
-    """A page with everything needed to observe it and act in it. Made by `Tab.open`."""
+    """A page with everything needed to observe it and act in it. Created by `Tab.open`."""
 
     def __init__(
         self, page: Page, protocol: ProtocolSession, driver: CDPSession | None, frame: dict[str, Any], probe: str
@@ -83,33 +83,33 @@ class Tab:
         self.protocol = protocol
         self._driver = driver
         self.time: PageTime | None = getattr(protocol, "time", None)
-        """Of the page, if it is left to us."""
+        """Virtual time of the page; None if the page runs in real time."""
         self.opener: Tab | None = None
-        """The tab whose page has opened this one."""
+        """Tab whose page opened this tab; None if no page did."""
         self.crashed = False
         self.scripted = True
-        """Do the page's scripts run? If not, our in-page callbacks don't run either."""
+        """Whether the page's scripts run. If not, our in-page callbacks don't run either."""
         self.clock = 0
-        """Counts the loads and requests begun so far; anything that begins later gets a higher number."""
+        """Number of loads and requests begun so far; later ones have a higher number."""
         self.begun_at = 0.0
-        """When (`time.monotonic`) the last of them began."""
+        """When (`time.monotonic`) the last load or request began."""
         self.parsed_at: float | None = None
-        """When (`time.monotonic`) the main frame's document was there, without its pictures; None while it comes."""
+        """When (`time.monotonic`) the main frame's document was parsed, without its images; None while it loads."""
         self.changed = asyncio.Event()
-        """Set whenever a load or a request ends."""
+        """Event that is set whenever a load or a request ends."""
         self.dragged: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        """What the browser hands over when a drag begins, where it is asked to; replaced at each press."""
+        """Drag data from the browser when an intercepted drag begins; replaced at each press."""
         self._titling: asyncio.Future[str] | None = None
         self._passing: asyncio.Future[None] | None = None
         self._listener: InputListener | None = None
         self.main = self._world(protocol, frame["id"])
         self.document: str = frame["loaderId"]
-        """Identifies the main frame's document: another load has another id."""
+        """Id of the main frame's document; each load has a new id."""
         self.documents = 0
-        """How many documents the main frame has had since."""
+        """Number of documents that the main frame has had since the tab was opened."""
         self._loads: dict[str, int] = {}
         self._requests: dict[str, tuple[int, str, str]] = {}
-        """Those that are pending: when they began, for which document, in which frame."""
+        """Pending requests: clock at their start, document, and frame."""
         self._unanswered: set[str] = set()
         self._worlds: dict[str, PageScript] = {}
         self._silent: dict[str, asyncio.Future[Any]] = {}
@@ -118,7 +118,7 @@ class Tab:
 
     @classmethod
     async def open(cls, page: Page, probe: str = PROBE) -> Tab:
-        """Attach to a page. `probe` is as in `install_listeners`."""
+        """Attach to a page. `probe` is the event name for `install_listeners`."""
         protocol, driver = await protocol_of(page)
         tab = cls(page, protocol, driver, await _enable(protocol, probe), probe)
         tab._watch(protocol)
@@ -135,8 +135,8 @@ class Tab:
         for event in ("frameStoppedLoading", "navigatedWithinDocument", "downloadWillBegin"):
             protocol.on(f"Page.{event}", self._end)
         protocol.on("Page.frameDetached", self._lose)
-        # From the page's own session, where events and answers arrive in order: Playwright reports a routed request
-        # only after it was intercepted, and settling may be over by then.
+        # Requests are taken from the page's own session, where events and answers arrive in order: Playwright reports a
+        # routed request only after its interception, and settling may be over by then.
         protocol.on("Network.requestWillBeSent", self._sent)
         protocol.on("Network.responseReceived", lambda event: self._unanswered.discard(event["requestId"]))
         protocol.on("Network.loadingFinished", self._answered)
@@ -155,7 +155,7 @@ class Tab:
 
     def _begin(self, event: dict[str, Any]) -> None:
         if event.get("disposition", "currentTab") != "currentTab":
-            return  # it continues in another tab
+            return  # the navigation continues in another tab
         self._count()
         self._loads[event["frameId"]] = self.clock
         if event["frameId"] == self.main.frame_id:
@@ -178,17 +178,17 @@ class Tab:
             self.dragged.set_result(event["data"])
 
     def _lose(self, event: dict[str, Any]) -> None:
-        """A frame is gone, or goes on in another process: nothing more is told of it here."""
+        """Drop the requests of a frame that is gone or continues in another process, where their ends are reported."""
         self._requests = {id: one for id, one in self._requests.items() if one[2] != event["frameId"]}
         self._end(event)
 
     def stay(self) -> None:
-        """Forget pending navigations: the page asked whether to leave it, and the answer was no."""
+        """Forget pending navigations, because the page's `beforeunload` dialog was dismissed."""
         self._loads.clear()
         self.changed.set()
 
     def _sent(self, event: dict[str, Any]) -> None:
-        own = event["loaderId"] != ""  # of a document: the end of a worker's script is told to the worker alone
+        own = event["loaderId"] != ""  # not a worker's script, whose end is reported to the worker only
         if own and event.get("type", "").lower() in _WATCHED and not _in_background(event):
             self._count()
             self._requests[event["requestId"]] = (self.clock, event["loaderId"], event.get("frameId", ""))
@@ -201,7 +201,7 @@ class Tab:
         self.changed.set()
 
     def _navigated(self, event: dict[str, Any]) -> None:
-        """There is another document: the requests of the previous one are no longer reported."""
+        """Record a new document. Requests of the previous document are no longer reported."""
         frame = event["frame"]
         if frame["id"] == self.main.frame_id:
             self.document = frame["loaderId"]
@@ -214,23 +214,23 @@ class Tab:
         self.changed.set()
 
     def loading(self, since: int) -> bool:
-        """Is a navigation or load pending in any frame that began after the clock showed `since`?"""
+        """Whether a navigation or load is pending in any frame that began after the clock was at `since`."""
         return any(began > since for began in self._loads.values())
 
     def fetching(self, since: int) -> bool:
-        """Is a watched request pending that began after the clock showed `since`?"""
+        """Whether a watched request is pending that began after the clock was at `since`."""
         return any(began > since for began, *_ in self._requests.values())
 
     def has_shown_for(self, seconds: float) -> bool:
-        """Has the document been there for so long?"""
+        """Whether the document was parsed more than `seconds` ago."""
         return self.parsed_at is not None and time.monotonic() - self.parsed_at > seconds
 
     def unanswered(self) -> bool:
-        """Is a navigation pending, of a frame perhaps, whose server hasn't begun to answer?"""
+        """Whether a navigation of any frame is pending whose server hasn't begun to answer."""
         return not self._unanswered.isdisjoint(self._requests)
 
     def holds_calls(self) -> bool:
-        """Is it one of the main frame? Chromium delays our calls meanwhile."""
+        """Whether a navigation of the main frame waits for a response; meanwhile Chromium delays our calls."""
         return any(self._requests[id][2] == self.main.frame_id for id in self._unanswered & self._requests.keys())
 
     async def call(self, method: str, **arguments: Any) -> Any:
@@ -241,7 +241,7 @@ class Tab:
         """Wait until all events sent so far have arrived, and the browser knows which document the page shows.
 
         Events arrive in order, so they are here once a later call is answered. A page with an open dialog doesn't
-        answer, hence the bound.
+        answer, hence the time limit.
         """
         sessions = [self.protocol, *(protocol for _, protocol in self._remote.values())]
         with contextlib.suppress(TimeoutError):
@@ -249,7 +249,7 @@ class Tab:
                 await asyncio.gather(*(one.send("Page.getFrameTree") for one in sessions), return_exceptions=True)
 
     async def title(self) -> str:
-        """Return the page's title, or "" while it loads or hangs, which is waited out only once."""
+        """Return the page's title, or "" while the page loads or hangs. A hung page delays only the first call."""
         if self._titling is None or self._titling.done():
             self._titling = asyncio.ensure_future(self.page.title())
             self._titling.add_done_callback(lambda done: None if done.cancelled() else done.exception())
@@ -260,7 +260,7 @@ class Tab:
             return ""
 
     async def told(self, asking: Awaitable[T]) -> T:
-        """Await a page's answer, and then that Playwright tells all that came before it: its driver is behind us."""
+        """Await a page's answer, then wait until Playwright, whose driver lags, has reported all earlier events."""
         devtools = runtime().devtools(self.page.context.browser)
         if devtools is None or self._driver is None:
             return await asking
@@ -268,11 +268,11 @@ class Tab:
 
     @property
     def seconds(self) -> float:
-        """By the page's clock, if it is left to us, or else by ours."""
+        """Seconds by the page's virtual clock, or by the real clock if the page has none."""
         return time.monotonic() if self.time is None else self.time.now / 1000
 
     async def pass_by(self, milliseconds: float, *, patience: float = 0.0) -> None:
-        """Let time pass: the page's, if it is left to us. `patience` is as in `PageTime.pass_by`."""
+        """Let time pass, virtual time if the page has it. `patience` is as in `PageTime.pass_by`."""
         if self.time is None:
             passing: Coroutine[Any, Any, None] = asyncio.sleep(milliseconds / 1000)
         else:
@@ -280,33 +280,33 @@ class Tab:
         self._passing = asyncio.ensure_future(passing)
         try:
             await asyncio.wait({self._passing})
-            if not self._passing.cancelled():  # by `hurry`
+            if not self._passing.cancelled():  # `hurry` cancels it
                 self._passing.result()
         finally:
             self._passing.cancel()
 
     async def hurry(self) -> None:
-        """Have a step that nobody wants any more end sooner: its `pass_by`, and a navigation without an answer."""
+        """End an abandoned step sooner: cancel its `pass_by`, and stop a navigation without a response."""
         if self._passing is not None:
             self._passing.cancel()
         if self.holds_calls():
-            with contextlib.suppress(Exception):  # the page is gone, which the step notices
+            with contextlib.suppress(Exception):  # the page is gone, and the step will notice
                 async with asyncio.timeout(TITLE):
                     await self.protocol.send("Page.stopLoading")
 
     def going_on(self) -> contextlib.AbstractContextManager[None]:
-        """Let time pass and draw frames meanwhile, if the page's time is left to us."""
+        """Return a context in which virtual time passes and frames are drawn; without effect on a page in real time."""
         return contextlib.nullcontext() if self.time is None else self.time.going_on()
 
     def opening(self) -> contextlib.AbstractContextManager[None]:
-        """Let a new page load meanwhile, if its time is left to us."""
+        """Return a context in which a new page loads while virtual time stands still; without effect in real time."""
         return contextlib.nullcontext() if self.time is None else self.time.opening()
 
     async def screenshot(self, *, settling: bool = False) -> bytes:
         """Return a PNG of the viewport.
 
         Args:
-            settling: the page may go on: where its time is left to us, that of a frame passes.
+            settling: whether the page may go on; in virtual time, the time of a frame passes.
         """
         asked: set[asyncio.Future[dict[str, Any]]] = set()
         try:
@@ -333,11 +333,11 @@ class Tab:
         return await self.protocol.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
 
     async def _first(self, asked: set[asyncio.Future[dict[str, Any]]], document: str) -> dict[str, Any]:
-        """Return the first answer.
+        """Return the first answer to the screenshot requests.
 
         Raises:
-            TimeoutError: none came soon after the page left `document`: Chromium drops screenshots of a page that is
-                being replaced.
+            TimeoutError: no answer came soon after the page left `document`: Chromium drops screenshots of a page that
+                is being replaced.
         """
         while True:
             done, _ = await asyncio.wait(asked, timeout=_LOST_PICTURE, return_when=asyncio.FIRST_COMPLETED)
@@ -347,17 +347,17 @@ class Tab:
                 raise TimeoutError
 
     async def _next_change(self, seconds: float) -> None:
-        """While a document is being replaced, wait for a load to end, up to so many seconds."""
+        """While a document is being replaced, wait for a load to end, for at most `seconds`."""
         self.changed.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.changed.wait(), seconds)
 
     async def enter(self, parent: PageScript, index: int, outer: ForeignFrame | None) -> ForeignFrame | None:
-        """Return a frame whose document `parent` can't access; None if it is gone.
+        """Return a frame whose document `parent` can't access; None if the frame is gone.
 
         Raises:
-            EnvError: no session could be opened for it.
-            TimeoutError: it has left an earlier call unanswered, and still does.
+            EnvError: no session could be opened for the frame.
+            TimeoutError: the frame has left an earlier call unanswered, and still does.
         """
         frame_id = await parent.frame_of(index)
         if frame_id is None:
@@ -374,14 +374,14 @@ class Tab:
         return ForeignFrame(self._worlds[frame_id], parent, index, outer)
 
     def leave_silent(self, place: ForeignFrame) -> None:
-        """Don't call a frame that hangs until it answers; then with a new script, since the old one has calls left."""
+        """Skip a hung frame until it answers, and then use a new script, since the old script has pending calls."""
         world = place.world
         self.drop(place)
         asking = world.protocol.send("Runtime.evaluate", {"expression": "0"})
         self._await_answer(world.frame_id, asyncio.ensure_future(asking))
 
     def _await_answer(self, frame_id: str, answering: asyncio.Future[Any]) -> None:
-        """Count a frame as silent until then."""
+        """Count a frame as silent until `answering` is done."""
         self._silent[frame_id] = answering
 
         def forget(done: asyncio.Future[Any]) -> None:
@@ -392,7 +392,7 @@ class Tab:
         answering.add_done_callback(forget)
 
     async def _session_of(self, frame_id: str, parent: PageScript) -> ProtocolSession:
-        """Return the session of a frame's target: its parent's, or that of its own process."""
+        """Return the session of a frame's target: the parent's, or that of the frame's own process."""
         try:
             await parent.protocol.send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD})
             return parent.protocol
@@ -401,7 +401,7 @@ class Tab:
                 raise
         for frame in self.page.frames[1:]:
             if frame not in self._remote:
-                with contextlib.suppress(Exception):  # it shares its parent's process, or is gone
+                with contextlib.suppress(Exception):  # the frame shares its parent's process, or is gone
                     protocol, _ = await protocol_of(self.page, frame)
                     self._remote[frame] = ((await _enable(protocol, self.probe))["id"], protocol)
                     self._watch(protocol)
@@ -426,15 +426,15 @@ class Tab:
         }
 
     async def rest_mouse(self, meanwhile: Coroutine[Any, Any, T]) -> T:
-        """Move the mouse off the page, so that nothing is hovered because of an earlier episode; await other work, too.
+        """Move the mouse off the page, so that nothing stays hovered from an earlier episode, and await other work.
 
         Args:
-            meanwhile: the work. Where the page's time is held it comes second, not at the same time by chance.
+            meanwhile: the other work. In virtual time it begins after the move, so that the order is fixed.
 
         Returns:
-            What the work returned.
+            The result of the work.
         """
-        if self.time is not None and not self.time.now:  # a new page has no mouse; its move would wait for a frame
+        if self.time is not None and not self.time.now:  # a new page has no mouse; a move would wait for a frame
             return await meanwhile
         moving = self.protocol.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": -1, "y": -1})
         if self.time is None:
@@ -444,13 +444,13 @@ class Tab:
 
 
 def _in_background(event: dict[str, Any]) -> bool:
-    """Was a request sent by a callback that the page asked for before the step's input (`page/timers.js`)?"""
+    """Whether a request was sent by a callback that the page scheduled before the step's input (`page/timers.js`)."""
     frames = event.get("initiator", {}).get("stack", {}).get("callFrames", [])
     return any((frame["functionName"], frame["url"]) == ("background", "") for frame in frames[-2:])
 
 
 async def protocol_of(page: Page, frame: Frame | None = None) -> tuple[ProtocolSession, CDPSession | None]:
-    """Return a session with a page or a frame of another process: our own and Playwright's, or the latter alone."""
+    """Return a session with a page or a frame of another process. If it is our own, also return Playwright's."""
     driver = await page.context.new_cdp_session(frame or page)
     devtools = runtime().devtools(page.context.browser)
     if devtools is None:
@@ -460,7 +460,7 @@ async def protocol_of(page: Page, frame: Frame | None = None) -> tuple[ProtocolS
 
 
 async def _enable(protocol: ProtocolSession, probe: str) -> dict[str, Any]:
-    """Enable a target's events, and return the protocol's description of its frame."""
+    """Enable a target's events and return the protocol's description of its frame."""
     await protocol.send("Page.enable")
     await protocol.send("Inspector.enable")
     tree, *_ = await asyncio.gather(

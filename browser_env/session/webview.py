@@ -1,6 +1,6 @@
-"""The page of an embedded browser (QtWebEngine, CEF, Electron, WebView2) that speaks Chromium's DevTools protocol.
+"""The page of an embedded browser (QtWebEngine, CEF, Electron, WebView2) with Chromium's DevTools protocol.
 
-It belongs to an application: its page is taken over as it is, and is there afterwards. No page is opened or closed, and
+The page belongs to an application: it is taken over as it is and remains afterwards. No page is opened or closed, and
 the view keeps its size.
 """
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class WebviewSource(RemoteSource):
-    """The views of one application, connected to for every session.
+    """Source of an application's views, with a new connection for every session.
 
-    Playwright's own setting up of a connection (downloads, focus, media) is left out, since an embedded browser refuses
+    Playwright's own setup of a connection (downloads, focus, media) is left out, since an embedded browser rejects
     `Browser.setDownloadBehavior`.
     """
 
@@ -31,11 +31,11 @@ class WebviewSource(RemoteSource):
 
     @property
     def shared_with_people(self) -> bool:
-        """As `ContextSource.shared_with_people`."""
+        """Whether the context has tabs that don't belong to the environment; always True."""
         return True
 
     async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:
-        """As `ContextSource.open`.
+        """Connect to the application and return its first context.
 
         Raises:
             EnvError: nothing answers at the address, or it has no page.
@@ -51,20 +51,20 @@ class WebviewSource(RemoteSource):
         """Leave the view as it is."""
 
     async def close(self, context: BrowserContext, pages: Sequence[Page]) -> None:
-        """Disconnect."""
+        """Disconnect from the application."""
         await self._disconnect()
 
     async def death(self) -> str:
-        """As `ContextSource.death`: say that the application has closed the connection."""
+        """Return a message if the application has ended or closed its DevTools port; empty while it is connected."""
         gone = self._browser is not None and not self._browser.is_connected()
         return "the application of the webview has ended, or has closed its DevTools port" if gone else ""
 
 
 async def view_size(address: str) -> Viewport:
-    """Return the size in CSS pixels of the page that an environment with `SessionOptions(webview=address)` takes over.
+    """Return the size in CSS pixels of the page that `SessionOptions(webview=address)` takes over.
 
     Raises:
-        EnvError: as `WebviewSource.open`.
+        EnvError: nothing answers at the address, or it has no page.
     """
     from selfsurf.browser_env.session.options import SessionOptions
     from selfsurf.browser_env.session.runtime import BrowserSpec
