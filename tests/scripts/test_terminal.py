@@ -130,7 +130,10 @@ def test_settings_lists_the_options_of_the_agent_that_is_named(command: list[str
 @pytest.mark.parametrize("command", [["train"], ["bench", "learn"]])
 def test_settings_lists_those_of_training(command: list[str]) -> None:
     lines = CliRunner().invoke(app, [*command, "--settings"]).stdout.splitlines()
-    assert lines[lines.index("rehearsal_rows = 2") + 1] == "    Number of rehearsal texts, of 128 tokens each, in an optimizer step."
+    assert (
+        lines[lines.index("rehearsal_rows = 2") + 1]
+        == "    Number of rehearsal texts, of 128 tokens each, in an optimizer step."
+    )
     assert "rollouts.workers = 0" in lines
 
 
