@@ -196,8 +196,7 @@ class LLMAgent(DecidingAgent):
         Args:
             goal: the goal; empty: `obs["goal"]`.
             slot: slot of the episode.
-            open_ended: whether no task judges the episode; unless `actions` were given, the prompt's `open_actions` are
-                offered.
+            open_ended: whether no task judges the episode: then the prompt's `open_actions` are offered by default.
             files: names of the files that may be uploaded; without any, uploading is not offered.
             queries: whether a `Query` is answered: then the page is looked at again before an action is repeated.
         """

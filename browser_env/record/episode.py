@@ -118,8 +118,7 @@ class EpisodeWriter:
     def note_before(self, event: str, **more: Any) -> None:
         """Write an imminent event of the current step to the journal, if the episode has one.
 
-        The screenshot of an `observation` is saved as the step's artifact, so that the step can be recorded after a
-        kill.
+        The screenshot of an `observation` is saved as the step's artifact, for a record of the step after a kill.
         """
         if self.journal is not None:
             if "observation" in more:
