@@ -17,7 +17,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError, validate_call
 from selfsurf.agents.reply.reading.echo import Echo
 from selfsurf.agents.reply.reading.loose_json import load, objects
 from selfsurf.agents.reply.reading.naming import action_name, full_forms
-from selfsurf.agents.reply.reading.prose import Standing, without_thinking
+from selfsurf.agents.reply.reading.prose import PositionClassifier, without_thinking
 from selfsurf.browser_env.classes import load_class
 
 MAX_CALLS = 8
@@ -108,7 +108,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Called:
+class FunctionCall:
     """A function call in a model's reply."""
 
     function: Function
@@ -131,7 +131,7 @@ def functions_of(given: Sequence[Any]) -> tuple[Function, ...]:
     return found
 
 
-def call_in(text: str, functions: Sequence[Function], prompt: str = "") -> Called | None:
+def call_in(text: str, functions: Sequence[Function], prompt: str = "") -> FunctionCall | None:
     """Return the function call of a reply; None if the reply contains no call or names an action first.
 
     Calls that the reply rejects, quotes or copies from the prompt are ignored, as in `agents.reply.parse`.
@@ -141,20 +141,20 @@ def call_in(text: str, functions: Sequence[Function], prompt: str = "") -> Calle
     return called[0] if called else None
 
 
-def calls_in(text: str, functions: Sequence[Function], prompt: str = "") -> list[Called]:
+def calls_in(text: str, functions: Sequence[Function], prompt: str = "") -> list[FunctionCall]:
     """Return all function calls of a reply, the decisive call last, ignoring the same calls as `call_in`."""
     ranked = sorted(_named(text, functions, prompt), key=lambda one: -one[0])
     return [called for _, calls in ranked for called in calls]
 
 
-def _named(text: str, functions: Sequence[Function], prompt: str) -> Iterator[tuple[int, list[Called]]]:
-    """Yield the rank (`Standing.rank`) and the function calls of each JSON object of a reply; actions have no calls."""
+def _named(text: str, functions: Sequence[Function], prompt: str) -> Iterator[tuple[int, list[FunctionCall]]]:
+    """Yield the rank (`PositionClassifier.rank`) and the function calls of each JSON object of a reply; actions have no calls."""
     if not functions:
         return
     by_name = {function.name: function for function in functions}
     text = without_thinking(text[:MAX_CHARACTERS])[0]
     found = objects(text)
-    echo, standing = Echo(text, prompt), Standing(text, found)
+    echo, standing = Echo(text, prompt), PositionClassifier(text, found)
     for one in found[:MAX_OBJECTS]:
         calls = [] if one.cut else list(_called(one.data, by_name))
         if not calls and next(full_forms(one.data, cut=one.cut), None) is None:
@@ -188,7 +188,7 @@ def _kind(schema: Any) -> str:
     return f"{kind}: {told}" if told else kind
 
 
-def _called(data: Mapping[str, Any], functions: Mapping[str, Function]) -> Iterator[Called]:
+def _called(data: Mapping[str, Any], functions: Mapping[str, Function]) -> Iterator[FunctionCall]:
     """Yield the function calls in a JSON object, in order."""
     for key, value in data.items():
         if action_name(key) and value != "function":
@@ -199,10 +199,10 @@ def _called(data: Mapping[str, Any], functions: Mapping[str, Function]) -> Itera
             if not isinstance(given, dict) and len(only) == 1:
                 given = {only[0]: given}
             if isinstance(given, dict):
-                yield Called(functions[key], given)
+                yield FunctionCall(functions[key], given)
         elif key in _NAMES and isinstance(value, str) and value in functions:
             rest = {name: item for name, item in data.items() if name != key}
-            yield Called(functions[value], _arguments(rest))
+            yield FunctionCall(functions[value], _arguments(rest))
         elif key in _NAMES and isinstance(value, dict):
             yield from _called(value, functions)
 

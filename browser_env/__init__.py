@@ -26,9 +26,9 @@ from selfsurf.browser_env.actions import (
     Wait,
     parse_action,
 )  # fmt: skip
-from selfsurf.browser_env.asking import Answer
 from selfsurf.browser_env.env import AsyncBrowserEnv, BrowserEnv
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
+from selfsurf.browser_env.human_input import Answer
 from selfsurf.browser_env.observation import Element, Info, Observation
 from selfsurf.browser_env.observe.context import Context, ContextConfig, build_context
 from selfsurf.browser_env.observe.limits import Limits

@@ -32,13 +32,12 @@ from selfsurf.browser_env.actions import (
     Wait,
     parse_action,
 )
-from selfsurf.browser_env.asking import Answer, Asks, Program, Question
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError, reason, task_code, traceback_of
+from selfsurf.browser_env.human_input import Answer, AnswerNeeded, Program, Question
 from selfsurf.browser_env.observation import ChatMessage, Info, Observation
 from selfsurf.browser_env.observe.capture import view_of
 from selfsurf.browser_env.observe.observer import Observer
 from selfsurf.browser_env.outcome import Outcome
-from selfsurf.browser_env.reports import Reports, StepResult
 from selfsurf.browser_env.safety.confirm import Confirmer, place_of, place_of_focus
 from selfsurf.browser_env.safety.policy import LATER, Risk
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER, Vault
@@ -50,7 +49,8 @@ from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.sources import context_source
 from selfsurf.browser_env.session.tab import Tab
 from selfsurf.browser_env.settings import Settings
-from selfsurf.browser_env.task import EpisodeState, SoFar, Task, Viewport, accepted, opening
+from selfsurf.browser_env.step_results import StepResult, StepResults
+from selfsurf.browser_env.task import EpisodeProgress, EpisodeState, Task, Viewport, accepted, opening
 from selfsurf.browser_env.text import action_text, one_line, well_formed
 from selfsurf.browser_env.timing import Timing
 
@@ -58,7 +58,7 @@ RESET_ATTEMPTS = 2
 """Attempts to set a task up before a reset fails; the second attempt uses a new browser context."""
 
 
-class EnvCore(Reports):
+class EnvCore(StepResults):
     """An environment: browser session, task and episode state. Its coroutines run on the runtime's event loop."""
 
     def __init__(self, task: Task, settings: Settings, viewport: Viewport) -> None:
@@ -156,7 +156,7 @@ class EnvCore(Reports):
         timing = Timing(act=acted - start, settle=view.waited, observe=now - acted - view.waited, total=now - start)
         return observation, self._info(Outcome.RUNNING, "", self._no_score, timing, path="")
 
-    async def resume(self, so_far: SoFar) -> tuple[Observation, Info]:
+    async def resume(self, so_far: EpisodeProgress) -> tuple[Observation, Info]:
         """Continue an open-ended episode of another process in the browser that the process left running.
 
         If that browser is gone, `so_far.address` is opened in a new one with the same profile, and the observation's
@@ -185,7 +185,7 @@ class EnvCore(Reports):
         timing = Timing(total=time.perf_counter() - start)
         return observation, self._info(Outcome.RUNNING, lost, self._no_score, timing, path="")
 
-    async def _taken_over(self, so_far: SoFar) -> tuple[Session, str]:
+    async def _taken_over(self, so_far: EpisodeProgress) -> tuple[Session, str]:
         """Return the session of the browser left running, or a new session and a message about what was lost."""
         attached, rng = self._contexts.attached, np_random(so_far.seed)[0]
         try:
@@ -324,7 +324,7 @@ class EnvCore(Reports):
             hint = hint_of(action)
             if isinstance(action, Wait) and isinstance(session.active, DeterministicTab):
                 await session.active.advance(action.ms)
-        except Asks as asks:
+        except AnswerNeeded as asks:
             self.question = asks.question
             return self._asking(asks.question, "", start)
         except ActionError as error:
@@ -422,7 +422,7 @@ class EnvCore(Reports):
                 if (user := self.settings.user) is None:
                     raise ActionError("Nobody is there to answer; decide yourself.")
                 program = None if user == LATER else Program(lambda: user(action.question), name="user")
-                raise Asks(Question("question", action.question, action, program=program))
+                raise AnswerNeeded(Question("question", action.question, action, program=program))
             case _:
                 return await self._perform(session, action)
         return "chat"

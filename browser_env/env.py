@@ -18,19 +18,18 @@ from selfsurf.browser_env.act.browse import full_url
 from selfsurf.browser_env.act.settle import Bounds
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.arguments import names_checked
-from selfsurf.browser_env.asking import User, checked_answer
 from selfsurf.browser_env.core import EnvCore
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
+from selfsurf.browser_env.human_input import User, checked_answer
 from selfsurf.browser_env.ids import core_of, is_id
 from selfsurf.browser_env.observation import Info, Observation, as_text
 from selfsurf.browser_env.observe.capture import ViewOptions
 from selfsurf.browser_env.observe.context import xpath_of
 from selfsurf.browser_env.observe.delta import WHOLE
-from selfsurf.browser_env.observe.find import AROUND, MOST, Found
+from selfsurf.browser_env.observe.find import AROUND, MOST, TextMatch
 from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.observe.paged_scan import Scan
-from selfsurf.browser_env.remade import Remade
-from selfsurf.browser_env.reports import StepResult
+from selfsurf.browser_env.pickling import PickleByConstruction
 from selfsurf.browser_env.safety.policy import Risk, Safety
 from selfsurf.browser_env.safety.secrets import hide
 from selfsurf.browser_env.seeds import Seeds
@@ -42,7 +41,8 @@ from selfsurf.browser_env.session.stealth import STEALTH_SWITCHES
 from selfsurf.browser_env.settings import ObsMode, Settings, check_options
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
 from selfsurf.browser_env.step_limit import checked_limit, discount_step, step_limit, warn_of_turns
-from selfsurf.browser_env.task import ClockKind, Ends, SoFar, Task, Viewport, as_task, check_address
+from selfsurf.browser_env.step_results import StepResult
+from selfsurf.browser_env.task import ClockKind, Ends, EpisodeProgress, Task, Viewport, as_task, check_address
 
 T = TypeVar("T")
 
@@ -188,7 +188,7 @@ async def _device(name: str) -> dict[str, Any]:
     return dict(devices[name])
 
 
-class BrowserEnv(gym.Env[Observation, Any], Remade):
+class BrowserEnv(gym.Env[Observation, Any], PickleByConstruction):
     """A browser as a Gymnasium environment.
 
     Args:
@@ -217,7 +217,7 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
     def __init__(
         self, *args: Any, render_mode: str | None = None, seeds: Sequence[int] | None = None, **options: Any
     ) -> None:
-        Remade.__init__(self, *args, render_mode=render_mode, seeds=seeds, **options)
+        PickleByConstruction.__init__(self, *args, render_mode=render_mode, seeds=seeds, **options)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode is one of {self.metadata['render_modes']}, not {render_mode!r}.")
         if not has_window():
@@ -310,7 +310,7 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
         """
         return runtime().run(self.core.paged_scan(max_screens, screenshots))
 
-    def find(self, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[Found, ...]:
+    def find(self, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[TextMatch, ...]:
         """Return the lines of the whole page that contain a text, including lines that observations leave out.
 
         This is not a step, and the episode's observation stays the same. Actions can use the returned ids: `scroll`
@@ -347,7 +347,7 @@ class BrowserEnv(gym.Env[Observation, Any], Remade):
             runtime().run(self.core.close(), timeout=30)
 
 
-class AsyncBrowserEnv(Remade):
+class AsyncBrowserEnv(PickleByConstruction):
     """The asyncio form of `BrowserEnv`, usable from any event loop and with `async with`.
 
     Args:
@@ -364,7 +364,7 @@ class AsyncBrowserEnv(Remade):
         seeds: Sequence[int] | None = None,
         **options: Any,
     ) -> None:
-        Remade.__init__(self, *args, max_episode_steps=max_episode_steps, seeds=seeds, **options)
+        PickleByConstruction.__init__(self, *args, max_episode_steps=max_episode_steps, seeds=seeds, **options)
         if args and is_id(args[0]):
             self.core = core_of(*args, **options)
         else:
@@ -404,7 +404,7 @@ class AsyncBrowserEnv(Remade):
         """Answer the step that waits for a person (see `BrowserEnv.answer`)."""
         return await _on_runtime(self.core.answer(checked_answer(text)))
 
-    async def resume(self, so_far: SoFar) -> tuple[Observation, Info]:
+    async def resume(self, so_far: EpisodeProgress) -> tuple[Observation, Info]:
         """Continue an episode that another process started, instead of a reset (`EnvCore.resume`).
 
         Both environments need the same `SessionOptions(detached=FOLDER)`.
@@ -442,7 +442,7 @@ class AsyncBrowserEnv(Remade):
         """Scroll through a long page and return everything seen (see `BrowserEnv.paged_scan`)."""
         return await _on_runtime(self.core.paged_scan(max_screens, screenshots))
 
-    async def find(self, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[Found, ...]:
+    async def find(self, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[TextMatch, ...]:
         """Return the lines of the whole page that contain a text (see `BrowserEnv.find`)."""
         return await _on_runtime(self.core.find(text, around, most))
 

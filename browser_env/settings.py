@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from selfsurf.browser_env.act.settle import Bounds
-from selfsurf.browser_env.asking import User
+from selfsurf.browser_env.human_input import User
 from selfsurf.browser_env.observe.capture import ViewOptions
 from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.safety.policy import LATER, Safety

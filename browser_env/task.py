@@ -81,7 +81,7 @@ class EpisodeState:
 
 
 @dataclass(frozen=True)
-class SoFar:
+class EpisodeProgress:
     """Progress of an episode that another process started (`AsyncBrowserEnv.resume`)."""
 
     goal: str

@@ -18,7 +18,7 @@ from selfsurf.browser_env.core import EnvCore
 from selfsurf.browser_env.env import configure, make_core, runtime_is_needed
 from selfsurf.browser_env.ids import core_of, is_id
 from selfsurf.browser_env.observation import Observation, as_text
-from selfsurf.browser_env.remade import Remade
+from selfsurf.browser_env.pickling import PickleByConstruction
 from selfsurf.browser_env.seeds import Seeds
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.browser_env.spaces import ActionSpace, observation_space
@@ -28,7 +28,7 @@ from selfsurf.browser_env.task import Task
 T = TypeVar("T")
 
 
-class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
+class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], PickleByConstruction):
     """N environments stepped together.
 
     Observations are a dict: `screenshot` is stacked to (N, height, width, 3), every other key is a tuple of N values.
@@ -71,7 +71,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], Remade):
         seeds: Sequence[int] | None = None,
         **options: Any,
     ) -> None:
-        Remade.__init__(
+        PickleByConstruction.__init__(
             self, num_envs, *args, tasks=tasks, max_episode_steps=max_episode_steps, render_mode=render_mode,
             autoreset_mode=autoreset_mode, seeds=seeds, **options,
         )  # fmt: skip

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from selfsurf.agents.play.taken_up import end_of
+from selfsurf.agents.play.resume_point import end_of
 from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter
 from selfsurf.browser_env.safety.terminal import printable
 from selfsurf.browser_env.text import first_line
 from selfsurf.scripts.terminal.arguments import Json
 from selfsurf.scripts.terminal.attempt_log import attempt_log
-from selfsurf.scripts.waiting.kept import KeptRun, kept_runs
+from selfsurf.scripts.waiting.kept import WaitingRun, kept_runs
 from selfsurf.scripts.waiting.person import with_hint
 from selfsurf.scripts.waiting.web import answer_on_page
 
@@ -48,7 +48,7 @@ def main(
     """
     if run is None:
         return _list(as_json=as_json)
-    kept = KeptRun(run)
+    kept = WaitingRun(run)
     try:
         episode = Episode(run)
     except EpisodeError as error:
@@ -106,7 +106,7 @@ def main(
     return carry_out(settings, kept, text if question is not None else None)
 
 
-def _detach(kept: KeptRun, *, as_json: bool) -> int:
+def _detach(kept: WaitingRun, *, as_json: bool) -> int:
     """Continue a run in a background process, with the saved answer if there is one."""
     kept.let_go()
     log = kept.folder / LOG
@@ -146,7 +146,7 @@ def _show(run: Path, question: dict[str, Any], *, here: bool, as_json: bool) -> 
     return 0
 
 
-def _end(kept: KeptRun, episode: Episode, *, as_json: bool) -> int:
+def _end(kept: WaitingRun, episode: Episode, *, as_json: bool) -> int:
     """Finish the episode of a run whose process is gone, if necessary, and clean up the run's browser and files."""
     writer = EpisodeWriter.reopen(kept.folder, kept.journal()) if episode.meta["ended"] is None else None
     last = end_of(episode)
@@ -167,7 +167,7 @@ def _end(kept: KeptRun, episode: Episode, *, as_json: bool) -> int:
     return 0
 
 
-def _close_log(kept: KeptRun, decision: str) -> None:
+def _close_log(kept: WaitingRun, decision: str) -> None:
     """Write the summary of the attempt log that the run's process began."""
     from selfsurf.scripts.run import Settings
 

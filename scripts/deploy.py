@@ -115,7 +115,7 @@ def main(settings: Settings) -> int:
     here = Path(settings.model).expanduser()
     model = (here.resolve().name, str(here)) if here.is_dir() else (settings.model, settings.model)
     out = settings.out or Path("adapters", settings.adapter_name)
-    with Interrupts() as interrupts, settings.client() as client, _Shown() as shown:
+    with Interrupts() as interrupts, settings.client() as client, _DeploymentProgress() as shown:
         try:
             done = deploy(
                 client, folders, settings.adapter_name, out, shown, model=model, settings=chosen, form=settings.to,
@@ -151,7 +151,7 @@ def _run_command(settings: Settings, folder: Path, out: Path) -> list[str]:
     return ["selfsurf", "run", *what, *backend, *model, "--adapter", str(out)]
 
 
-class _Shown(contextlib.ExitStack):
+class _DeploymentProgress(contextlib.ExitStack):
     """Progress bars of a deployment, one at a time."""
 
     def stage(self, title: str, total: int) -> Callable[..., None]:

@@ -14,7 +14,7 @@ from selfsurf.browser_env.record.verdict import Mark, mark_episode
 from selfsurf.scripts.terminal.arguments import Json
 
 
-class Says(StrEnum):
+class PersonVerdict(StrEnum):
     """A person's verdict on an episode."""
 
     SOLVED = "solved"
@@ -24,7 +24,7 @@ class Says(StrEnum):
 
 def main(
     episode: Annotated[Path, typer.Argument(help="Folder of a finished episode.")],
-    says: Annotated[Says, typer.Argument(help="What you found; unknown withdraws an earlier mark of yours.")],
+    says: Annotated[PersonVerdict, typer.Argument(help="What you found; unknown withdraws an earlier mark of yours.")],
     why: Annotated[str, typer.Option(help="The reason, for whoever reads it later.")] = "",
     as_json: Json = False,
 ) -> None:

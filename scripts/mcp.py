@@ -88,7 +88,7 @@ def _words(settings: Settings) -> dict[str, Any]:
     if not settings.agent:
         return {}
     from selfsurf import agents
-    from selfsurf.agents.router_words import complete_by, decide_by
+    from selfsurf.agents.language_callbacks import complete_by, decide_by
 
     options = read_options(settings.set_, settings.model, settings.adapter)
     options = checked_options(settings.agent, options, 0, settings.set_)

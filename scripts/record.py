@@ -21,10 +21,10 @@ from selfsurf.scripts.terminal.arguments import (
     import_trusted,
     refused_together,
 )
-from selfsurf.scripts.terminal.asking import goal_reached
 from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.console import console
 from selfsurf.scripts.terminal.environment import EnvironmentArguments, environment_options
+from selfsurf.scripts.terminal.prompts import goal_reached
 
 if TYPE_CHECKING:
     from selfsurf.browser_env import Task

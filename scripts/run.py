@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 from pydantic import Field
 
-from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result, Step, Watch, make_decider
+from selfsurf.agents.play import (
+    AgentAdapter,
+    Environments,
+    EpisodeRequest,
+    Job,
+    Player,
+    PlayerCallbacks,
+    PlayOptions,
+    Result,
+    Step,
+    make_decider,
+)
 from selfsurf.browser_env.errors import traceback_of
 from selfsurf.browser_env.record.room import NoRoom
 from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, offered, read_options, refusals
@@ -45,7 +56,7 @@ from selfsurf.scripts.terminal.limits import LimitArguments, Limits
 from selfsurf.scripts.terminal.live import State, View, spent, view
 from selfsurf.scripts.terminal.uploading import Upload
 from selfsurf.scripts.training.after_run import check_trainable, learn_from, prompt_settings, said
-from selfsurf.scripts.waiting.kept import KeptRun
+from selfsurf.scripts.waiting.kept import WaitingRun
 from selfsurf.scripts.waiting.person import Person
 
 if TYPE_CHECKING:
@@ -146,7 +157,7 @@ def main(settings: Settings) -> int:
     return carry_out(asking(settings, wait=settings.wait))
 
 
-def carry_out(settings: Settings, kept: KeptRun | None = None, answer: str | None = None) -> int:
+def carry_out(settings: Settings, kept: WaitingRun | None = None, answer: str | None = None) -> int:
     """Run the command, or continue a run that was killed; return the exit code.
 
     Args:
@@ -261,10 +272,10 @@ def _learn(settings: Settings, attempt: _Attempt, options: dict[str, Any], inter
 
 
 @dataclass
-class _Attempt(Watch):
+class _Attempt(PlayerCallbacks):
     """An episode from its first moment on, so that it is finished properly wherever it is interrupted."""
 
-    ask: Ask
+    ask: EpisodeRequest
     task: Task
     environments: Environments
     writer: EpisodeWriter
@@ -277,9 +288,9 @@ class _Attempt(Watch):
     """Attempt log; None if none is written."""
     interrupts: Interrupts | None = None
     player: Player | None = None
-    agent: Decider | None = None
+    agent: AgentAdapter | None = None
     cache: Cache | None = None
-    kept: KeptRun | None = None
+    kept: WaitingRun | None = None
     """Files that outlive the process; None for a run that can't wait."""
     goes_on: bool = False
     """Whether another process began the run. If so, the run is left unchanged until its page is open again."""
@@ -296,8 +307,8 @@ class _Attempt(Watch):
     ) -> None:
         """Load the model, open the page, and act until the episode ends."""
         from selfsurf.agents import BACKENDS, COMPOSED
-        from selfsurf.agents.cached import CachedDecider
-        from selfsurf.agents.play.taken_up import take_up
+        from selfsurf.agents.cached import CachedAgentAdapter
+        from selfsurf.agents.play.resume_point import take_up
         from selfsurf.browser_env.goal.evidence import evidence_of
         from selfsurf.browser_env.record.episode import Episode
         from selfsurf.tasks.goal import GoalTask
@@ -306,13 +317,13 @@ class _Attempt(Watch):
         self.cache = cache
         self.view.stage("Loading the model" if agent in (*BACKENDS, *COMPOSED) and cache is None else "Starting")
         make = partial(make_decider, agent, options)
-        self.agent = make() if cache is None else CachedDecider(cache, make, needs_privileged=agent == "oracle")
+        self.agent = make() if cache is None else CachedAgentAdapter(cache, make, needs_privileged=agent == "oracle")
         self.state.began = time.monotonic()
         interrupts.check()
         self.writer.note(model=getattr(getattr(self.agent.agent, "policy", None), "name", None))
         self.view.stage("Opening the page")
         self.player = Player(
-            self.agent, self.environments, 1, Manner(agent_errors="fail", keep_steps=False),
+            self.agent, self.environments, 1, PlayOptions(agent_errors="fail", keep_steps=False),
             record=lambda ask: self.writer, watch=self,
         )  # fmt: skip
         taken_up = take_up(self.writer, answer) if self.goes_on else None
@@ -329,14 +340,14 @@ class _Attempt(Watch):
         if self.state.step:
             self.view.stage("Done")
 
-    def opened(self, ask: Ask, observation: Observation) -> None:
+    def opened(self, ask: EpisodeRequest, observation: Observation) -> None:
         """Show the start page and note its HTTP status."""
         self.at_page = True
         self.state.see(observation)
         self.start_status = self.state.status
         self.view.opened()
 
-    def acting(self, asks: Sequence[Ask]) -> None:
+    def acting(self, asks: Sequence[EpisodeRequest]) -> None:
         """Show the activity and check the limits before the agent decides."""
         self.view.stage("Thinking and acting")
         if self.player is not None:
@@ -347,12 +358,12 @@ class _Attempt(Watch):
         if self.interrupts is not None:
             self.interrupts.check()
 
-    def stepped(self, ask: Ask, step: Step) -> None:
+    def stepped(self, ask: EpisodeRequest, step: Step) -> None:
         """Show the finished step."""
         self.state.take(step)
         self.view.stepped()
 
-    def waiting(self, ask: Ask, question: dict[str, str]) -> None:
+    def waiting(self, ask: EpisodeRequest, question: dict[str, str]) -> None:
         """Pass the agent's question to the person."""
         self.person.asked(ask, question)
 
@@ -415,10 +426,10 @@ class _Attempt(Watch):
 
     def keep(self) -> dict[str, Any]:
         """Add the solved episode to the cache; return the usage of the cache, empty without one."""
-        from selfsurf.agents.cached import CachedDecider
+        from selfsurf.agents.cached import CachedAgentAdapter
         from selfsurf.browser_env.record.episode import Episode
 
-        if self.cache is None or not isinstance(self.agent, CachedDecider):
+        if self.cache is None or not isinstance(self.agent, CachedAgentAdapter):
             return {}
         kept = self.cache.keep(Episode(self.writer.folder))
         flow = kept.flow and {"flow": kept.flow.id, "actions": len(kept.flow.steps)}
@@ -457,7 +468,7 @@ class _Attempt(Watch):
 
 
 def _begin(
-    task: Task, folder: Path, meta: dict[str, Any], settings: Settings, around: dict[str, Any], kept: KeptRun | None
+    task: Task, folder: Path, meta: dict[str, Any], settings: Settings, around: dict[str, Any], kept: WaitingRun | None
 ) -> _Attempt:
     """Create the parts of a new episode, or with `kept` those of an episode to continue."""
     from selfsurf.agents.play.provenance import versions
@@ -467,10 +478,10 @@ def _begin(
 
     steps = settings.max_steps or task.max_steps or OPEN_STEPS
     state = State(meta["goal"], steps)
-    ask = Ask(0, Job(meta["env_id"], meta["seed"]))
+    ask = EpisodeRequest(0, Job(meta["env_id"], meta["seed"]))
     shown, goes_on = view(state, console, silent=settings.as_json), kept is not None
     if settings.wait:
-        kept = kept or KeptRun.begin(folder, json.dumps({**absolute(settings), "logs": settings.log_root}))
+        kept = kept or WaitingRun.begin(folder, json.dumps({**absolute(settings), "logs": settings.log_root}))
         around["session"] = replace(around["session"], detached=kept.browser)
     journal = kept.journal() if kept is not None else None
     if journal is not None and goes_on:

@@ -14,7 +14,7 @@ from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.moments import Since, moment
 
 if TYPE_CHECKING:
-    from selfsurf.scripts.suite.sampled import Sampled
+    from selfsurf.scripts.suite.sampled import CandidateFile
 
 
 class Settings(Arguments):
@@ -72,7 +72,7 @@ def main(settings: Settings) -> int:
     return 0
 
 
-def _accept(settings: Settings, known: Sampled) -> int:
+def _accept(settings: Settings, known: CandidateFile) -> int:
     from selfsurf.scripts.suite import sampled
 
     named = sampled.by_handle(known.candidates)

@@ -74,7 +74,7 @@ def main(settings: Settings) -> int:
     quiet_libraries()
     from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
     from selfsurf.sdft.service.app import make_app
-    from selfsurf.sdft.service.place import ServiceSettings
+    from selfsurf.sdft.service.service_folder import ServiceSettings
 
     tokens = _tokens(settings.token_file)
     if not tokens and settings.host not in ("127.0.0.1", "::1", "localhost"):

@@ -16,8 +16,8 @@ from selfsurf.agents.cached.flow import Flow, FlowStep, filled
 from selfsurf.agents.cached.overlays import way_out
 from selfsurf.agents.cached.place import dialogs
 from selfsurf.agents.cached.store import Cache, shared
-from selfsurf.agents.cached.target import Found, Target, checked, find, fingerprints
-from selfsurf.agents.play.decide import Decider
+from selfsurf.agents.cached.target import Target, TargetMatch, checked, find, fingerprints
+from selfsurf.agents.play.agent_adapter import AgentAdapter
 from selfsurf.agents.play.job import Job
 from selfsurf.browser_env import Action, Click, Observation, Wait, parse_action
 from selfsurf.browser_env.errors import ActionError
@@ -38,7 +38,7 @@ ANOTHER_PAGE = 0.2
 
 
 @dataclass
-class _Playing:
+class _ReplayState:
     """The replay state of a running episode."""
 
     job: Job
@@ -58,26 +58,26 @@ class _Playing:
     healed: int = 0
 
 
-class _Refused(Exception):
+class _ReplayStopped(Exception):
     """The replay can't continue; the message gives the reason."""
 
 
-class CachedDecider(Decider):
+class CachedAgentAdapter(AgentAdapter):
     """A decider that replays cached flows before it falls back to an agent.
 
     Args:
         cache: the flows.
         make: makes the fallback agent.
-        needs_privileged: `Decider.needs_privileged` of the fallback agent.
+        needs_privileged: `AgentAdapter.needs_privileged` of the fallback agent.
     """
 
-    def __init__(self, cache: Cache, make: Callable[[], Decider], *, needs_privileged: bool = False) -> None:
+    def __init__(self, cache: Cache, make: Callable[[], AgentAdapter], *, needs_privileged: bool = False) -> None:
         self.agent: Any = None  # None until it takes over
         self.cache = cache
         self._load = make
-        self._inner: Decider | None = None
+        self._inner: AgentAdapter | None = None
         self._needs = needs_privileged
-        self._playing: dict[int, _Playing] = {}
+        self._playing: dict[int, _ReplayState] = {}
 
     @property
     def needs_privileged(self) -> bool:
@@ -91,7 +91,7 @@ class CachedDecider(Decider):
 
     def begin(self, slot: int, job: Job, goal: str, **told: Any) -> None:
         """Begin an episode; its flow is looked up at the first decision."""
-        self._playing[slot] = _Playing(job, goal, told)
+        self._playing[slot] = _ReplayState(job, goal, told)
 
     def follow(self, slot: int, observation: Observation, action: Action) -> None:
         """Pass an action that was already executed to the agent, which takes over the episode."""
@@ -132,7 +132,7 @@ class CachedDecider(Decider):
         if self._inner is not None:
             self._inner.close()
 
-    def _agent(self) -> Decider:
+    def _agent(self) -> AgentAdapter:
         if self._inner is None:
             self._inner = self._load()
             self.agent = self._inner.agent
@@ -162,13 +162,13 @@ class CachedDecider(Decider):
             if one.flow is None:
                 found = self.cache.look_up(one.goal or observation["goal"], observation)
                 if found is None:
-                    raise _Refused("no flow is kept for this goal and page")
+                    raise _ReplayStopped("no flow is kept for this goal and page")
                 one.flow, one.values = found
             elif observation["last_error"]:
-                raise _Refused(f"an action did not work: {observation['last_error']}")
+                raise _ReplayStopped(f"an action did not work: {observation['last_error']}")
             put_away = one.put_away
             action, healed = _action(one, one.flow, observation)
-        except _Refused as refused:
+        except _ReplayStopped as refused:
             self._take_over(slot, one, str(refused))
             return None
         one.past.append((observation, action))
@@ -177,7 +177,7 @@ class CachedDecider(Decider):
             note["away"] = True
         return Decision(action, roles=(note,))
 
-    def _take_over(self, slot: int, one: _Playing, why: str) -> None:
+    def _take_over(self, slot: int, one: _ReplayState, why: str) -> None:
         if one.taken_over:
             return
         one.taken_over, one.why = True, why
@@ -188,7 +188,7 @@ class CachedDecider(Decider):
             agent.follow(slot, seen, action)
 
 
-def _action(one: _Playing, flow: Flow, observation: Observation) -> tuple[Action, bool]:
+def _action(one: _ReplayState, flow: Flow, observation: Observation) -> tuple[Action, bool]:
     """Return the next action, and whether it was healed, i.e. its element was found despite changes.
 
     Raises:
@@ -196,7 +196,7 @@ def _action(one: _Playing, flow: Flow, observation: Observation) -> tuple[Action
     """
     while True:
         if one.at == len(flow.steps):
-            raise _Refused(f"the flow ends here: {flow.ends}" if flow.ends else "the flow has ended")
+            raise _ReplayStopped(f"the flow ends here: {flow.ends}" if flow.ends else "the flow has ended")
         step = flow.steps[one.at]
         if step.action["action"] == "scroll" and _is_there(one, flow, observation):
             one.at += 1
@@ -209,7 +209,7 @@ def _action(one: _Playing, flow: Flow, observation: Observation) -> tuple[Action
                 return first, False
         anywhere = step.targets or step.action["action"] in ("navigate", "new_tab", "finish", "scroll")
         if not anywhere and shared(step.page, fingerprints(observation["elements"])) < ANOTHER_PAGE:
-            raise _Refused("this is another page")
+            raise _ReplayStopped("this is another page")
         one.at, one.waited = one.at + 1, 0
         if _is_done(step, found):
             continue
@@ -219,15 +219,15 @@ def _action(one: _Playing, flow: Flow, observation: Observation) -> tuple[Action
         try:
             return parse_action({**filled(step.action, one.values), **ids}), healed
         except ActionError as error:
-            raise _Refused(f"the recorded action can't be: {error}") from None
+            raise _ReplayStopped(f"the recorded action can't be: {error}") from None
 
 
-def _find(target: Target, step: FlowStep, values: Sequence[str], observation: Observation) -> Found:
+def _find(target: Target, step: FlowStep, values: Sequence[str], observation: Observation) -> TargetMatch:
     wanted = Target.model_validate(filled(target.model_dump(), values))
     return find(wanted, observation, known=step.page, given=wanted.name != target.name)
 
 
-def _is_there(one: _Playing, flow: Flow, observation: Observation) -> bool:
+def _is_there(one: _ReplayState, flow: Flow, observation: Observation) -> bool:
     """Whether the element that the flow scrolls to is already on the page."""
     later = next((step for step in flow.steps[one.at :] if step.targets), None)
     return later is not None and all(
@@ -235,7 +235,7 @@ def _is_there(one: _Playing, flow: Flow, observation: Observation) -> bool:
     )
 
 
-def _not_ready(step: FlowStep, found: dict[str, Found]) -> str:
+def _not_ready(step: FlowStep, found: dict[str, TargetMatch]) -> str:
     element = found["id"].element if "id" in found else None
     if element is None:
         return ""
@@ -244,7 +244,7 @@ def _not_ready(step: FlowStep, found: dict[str, Found]) -> str:
     return ""
 
 
-def _meanwhile(one: _Playing, step: FlowStep, observation: Observation, hindered: str) -> Action | None:
+def _meanwhile(one: _ReplayState, step: FlowStep, observation: Observation, hindered: str) -> Action | None:
     """Return an action that dismisses an overlay or waits for the element; None if nothing hinders the step.
 
     Raises:
@@ -265,10 +265,10 @@ def _meanwhile(one: _Playing, step: FlowStep, observation: Observation, hindered
     if one.waited < max(WAITS, 2 * step.waits / WAIT):
         one.waited += 1
         return Wait(ms=WAIT)
-    raise _Refused(hindered)
+    raise _ReplayStopped(hindered)
 
 
-def _is_done(step: FlowStep, found: dict[str, Found]) -> bool:
+def _is_done(step: FlowStep, found: dict[str, TargetMatch]) -> bool:
     """Whether a checkbox already has the state that the recorded click led to."""
     if step.action["action"] != "click" or "id" not in found:
         return False

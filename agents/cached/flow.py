@@ -132,7 +132,7 @@ def filled(data: Any, values: Sequence[str]) -> Any:
     return data
 
 
-class _Weak(ValueError):
+class _UnsafeAction(ValueError):
     """An action can't be repeated safely; the message gives the reason."""
 
 
@@ -154,7 +154,7 @@ def flow_of(episode: Episode) -> Flow:
     if "<param:" in goal or (masked(goal) != goal and not _only_values_are_masked(goal, done)):
         raise NotCacheable("The goal has something personal in it that is not a value that was typed.")
     values, exact = _parameters(goal, done)
-    put = _Replacing(values)
+    put = _ParameterSubstitution(values)
     steps, ends, waited, read = [], "", 0.0, ""
     away: dict[str, str] = {}
     for number, (action, step) in enumerate(done):
@@ -172,7 +172,7 @@ def flow_of(episode: Episode) -> Flow:
                 recorded[step["step"] + 1]["observation"] if step["step"] + 1 < len(recorded) else episode.meta["final"]
             )
             own, constant = _step(action, observation, after or {}, goal, read, put, waited)
-        except _Weak as weak:
+        except _UnsafeAction as weak:
             ends = f"{action.name}: {weak}"
             break
         steps.append(own)
@@ -222,11 +222,11 @@ def _parameters(goal: str, done: Sequence[tuple[Action, Mapping[str, Any]]]) -> 
 
 
 def _only_values_are_masked(goal: str, done: Sequence[tuple[Action, Mapping[str, Any]]]) -> bool:
-    put = _Replacing(_parameters(goal, done)[0])
+    put = _ParameterSubstitution(_parameters(goal, done)[0])
     return masked(put(goal)) == put(goal)
 
 
-class _Replacing:
+class _ParameterSubstitution:
     """Replaces values by their parameters in texts."""
 
     def __init__(self, values: Sequence[str]) -> None:
@@ -254,7 +254,7 @@ def _step(
     after: Mapping[str, Any],
     goal: str,
     read: str,
-    put: _Replacing,
+    put: _ParameterSubstitution,
     waited: float,
 ) -> tuple[FlowStep, bool]:
     """Return the flow step of an action, and whether the action uses a text that is not in the goal.
@@ -264,16 +264,16 @@ def _step(
     """
     data = action.to_dict()
     if data["action"] in ("message", "ask_user", "infeasible"):
-        raise _Weak("it is for a person, and their answer may be another one")
+        raise _UnsafeAction("it is for a person, and their answer may be another one")
     if "x" in data or "selector" in data or any(isinstance(data.get(key), (str, list)) for key in ("from", "to")):
-        raise _Weak("it is at a point or a selector, not at an element")
+        raise _UnsafeAction("it is at a point or a selector, not at an element")
     elements = {one["id"]: one for one in seen["elements"]}
     targets = {}
     for key in _ELEMENTS:
         if isinstance(data.get(key), int):
             targets[key] = _target(elements.get(data.pop(key)), seen)
     if data["action"] in ("type", "press") and not targets:
-        raise _Weak("it is wherever the focus is")
+        raise _UnsafeAction("it is wherever the focus is")
     constant = _check_texts(data, targets, after, goal, read)
     described = {key: Target.model_validate(put.data(one.model_dump())) for key, one in targets.items()}
     texts = {key: put(value) if isinstance(value, str) else [put(each) for each in value]
@@ -290,13 +290,15 @@ def _put_away(step: Mapping[str, Any]) -> bool:
 
 def _target(element: Any, seen: Observation) -> Target:
     if element is None:
-        raise _Weak("the episode does not say what its element was")
+        raise _UnsafeAction("the episode does not say what its element was")
     if not element["name"].strip():
-        raise _Weak(f"the {element['role']} has no name")
+        raise _UnsafeAction(f"the {element['role']} has no name")
     target = target_of(element, seen)
     found = find(target, seen, known=fingerprints(seen["elements"]))
     if found.element is None or found.element["id"] != element["id"]:
-        raise _Weak(f'the {target.role} "{masked(target.name)}" can\'t be told from others: {masked(found.why)}')
+        raise _UnsafeAction(
+            f'the {target.role} "{masked(target.name)}" can\'t be told from others: {masked(found.why)}'
+        )
     return target
 
 
@@ -315,15 +317,15 @@ def _check_texts(
             if not text.strip() or PLACEHOLDER.fullmatch(text):
                 continue
             if key == "answer":  # even if the goal contains it: "Is it in stock? Answer yes or no."
-                raise _Weak("its text was read from a page")
+                raise _UnsafeAction("its text was read from a page")
             if re.search(bounded(text), goal):
                 continue
             if key in ("text", "files") and text in read:
-                raise _Weak("its text was read from a page")
+                raise _UnsafeAction("its text was read from a page")
             if key == "text" and _hidden(targets, after):
-                raise _Weak("it types a secret that is not a declared one")
+                raise _UnsafeAction("it types a secret that is not a declared one")
             if key != "options" and masked(text) != text:
-                raise _Weak("its text has something personal in it that the goal does not say")
+                raise _UnsafeAction("its text has something personal in it that the goal does not say")
             constant = True
     return constant
 

@@ -26,7 +26,7 @@ _CONTAINER = re.compile(r'([a-z]+)(?: "(.*)")?(?: .*)?')
 _WORD = re.compile(r"\w+")
 
 
-class Place(BaseModel):
+class ElementPlace(BaseModel):
     """The place of an element on its page."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -38,7 +38,7 @@ class Place(BaseModel):
     around: tuple[str, ...] = ()
     """Other content of the element's container: `role name` of elements, and texts."""
 
-    def likeness(self, other: Place) -> float:
+    def likeness(self, other: ElementPlace) -> float:
         """Return the similarity of two places, from 0 to 1."""
         return (
             0.35 * self._landmarks(other)
@@ -46,19 +46,19 @@ class Place(BaseModel):
             + 0.4 * self.company(other)
         )
 
-    def company(self, other: Place) -> float:
+    def company(self, other: ElementPlace) -> float:
         """Return the share of common surroundings, from 0 to 1; 1 if the place has no surroundings."""
         if not self.around:
             return 1.0
         return _shared(self.around, other.around)
 
-    def _landmarks(self, other: Place) -> float:
+    def _landmarks(self, other: ElementPlace) -> float:
         if self.landmarks == other.landmarks:
             return 1.0
         return 0.5 * (self.landmarks[:1] == other.landmarks[:1])
 
 
-def places(dom: str) -> dict[int, Place]:
+def places(dom: str) -> dict[int, ElementPlace]:
     """Return the place of each element of an outline, by its id."""
     lines = [line for line in parse_outline(dom) if not line.text.startswith("option ")]
     parents = _parents(lines)
@@ -69,7 +69,9 @@ def places(dom: str) -> dict[int, Place]:
         if line.id is None or line.element is None:
             continue
         around = _around(lines, parents, said, number)
-        found[line.id] = Place(landmarks=landmarks[number], heading=_heading(lines, landmarks, number), around=around)
+        found[line.id] = ElementPlace(
+            landmarks=landmarks[number], heading=_heading(lines, landmarks, number), around=around
+        )
     return found
 
 

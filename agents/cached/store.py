@@ -26,7 +26,7 @@ class CacheError(ValueError):
 
 
 @dataclass(frozen=True)
-class Kept:
+class CacheUpdate:
     """The effect of an episode on the cache."""
 
     flow: Flow | None
@@ -73,7 +73,7 @@ class Cache:
                 best = (likeness, flow, values)
         return best and best[1:]
 
-    def keep(self, episode: Episode) -> Kept:
+    def keep(self, episode: Episode) -> CacheUpdate:
         """Store a solved episode's flow, replacing the flow for the same goal; drop a flow whose replay failed.
 
         An episode without a verdict changes nothing.
@@ -83,15 +83,15 @@ class Cache:
         """
         verdict, played = verdict_of(episode), played_flow(episode)
         if verdict is None:
-            return Kept(None, why="Nobody has judged it: `selfsurf mark` does, then `selfsurf cache` keeps it.")
+            return CacheUpdate(None, why="Nobody has judged it: `selfsurf mark` does, then `selfsurf cache` keeps it.")
         if not verdict.solved:
             dropped = [played] if played in self._flows and all(map(_cached, episode.steps())) else []
             self._drop(dropped)
-            return Kept(None, tuple(dropped), "It was not solved.")
+            return CacheUpdate(None, tuple(dropped), "It was not solved.")
         try:
             flow = flow_of(episode)
         except NotCacheable as error:
-            return Kept(None, why=str(error))
+            return CacheUpdate(None, why=str(error))
         replaced = [
             old.id for old in self.flows()
             if (old.goal, old.only, old.site) == (flow.goal, flow.only, flow.site)
@@ -101,7 +101,7 @@ class Cache:
         write_atomically(self.folder / f"{flow.id}.json", flow.model_dump_json(indent=1, exclude_defaults=True) + "\n")
         self._drop([id for id in replaced if id != flow.id])
         self._flows[flow.id] = flow
-        return Kept(flow, tuple(replaced), flow.ends)
+        return CacheUpdate(flow, tuple(replaced), flow.ends)
 
     def _drop(self, ids: Collection[str]) -> None:
         for id in ids:

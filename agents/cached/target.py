@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
-from selfsurf.agents.cached.place import Place, alike, places, words
+from selfsurf.agents.cached.place import ElementPlace, alike, places, words
 from selfsurf.browser_env.observation import Element, Observation
 
 LIKELY = 0.5
@@ -49,7 +49,7 @@ class Target(BaseModel):
     role: str
     name: str
     """Name of the element, with parameters of the goal as `<param:0>`."""
-    place: Place
+    place: ElementPlace
     frame: str = ""
     """Address of the element's frame, without query; empty for the top frame."""
     checked: bool | None = None
@@ -58,7 +58,7 @@ class Target(BaseModel):
     """Number of elements on the page with this role and name."""
 
 
-class Found(NamedTuple):
+class TargetMatch(NamedTuple):
     """The result of a search for an element."""
 
     element: Element | None
@@ -72,13 +72,13 @@ def target_of(element: Element, observation: Observation) -> Target:
     """Return the description of an element on a page."""
     return Target(
         role=element["role"], name=element["name"],
-        place=places(observation["dom"]).get(element["id"], Place()),
+        place=places(observation["dom"]).get(element["id"], ElementPlace()),
         frame=bare(element["frame"]), checked=checked(element),
         alike=[_kind(one) for one in observation["elements"]].count(_kind(element)),
     )  # fmt: skip
 
 
-def find(target: Target, observation: Observation, *, known: Collection[str], given: bool = False) -> Found:
+def find(target: Target, observation: Observation, *, known: Collection[str], given: bool = False) -> TargetMatch:
     """Find an element by its description, or return why none was found.
 
     Args:
@@ -99,15 +99,15 @@ def find(target: Target, observation: Observation, *, known: Collection[str], gi
     likeness, best = scored[0]
     what = f'{target.role} "{target.name}"'
     if len(same) > 1 and likeness - scored[1][0] < MARGIN:
-        return Found(None, why=f"{len(same)} elements are a {what} in places too much alike.")
+        return TargetMatch(None, why=f"{len(same)} elements are a {what} in places too much alike.")
     spot = spots[best["id"]]
     by_goal = given and len(same) == 1 and target.place.landmarks[:1] == spot.landmarks[:1]
     if not by_goal and not _stands(target.place, spot):
-        return Found(None, why=f"the only {what} stands elsewhere, among other things.")
-    return Found(best, healed=likeness < 0.999 or best["role"] != target.role or best["name"] != target.name)
+        return TargetMatch(None, why=f"the only {what} stands elsewhere, among other things.")
+    return TargetMatch(best, healed=likeness < 0.999 or best["role"] != target.role or best["name"] != target.name)
 
 
-def _stands(place: Place, now: Place) -> bool:
+def _stands(place: ElementPlace, now: ElementPlace) -> bool:
     """Whether a place is similar enough to the recorded place."""
     return place.likeness(now) >= LIKELY and place.company(now) >= COMPANY
 
@@ -139,9 +139,9 @@ def origin(url: str) -> str:
 
 
 def _renamed(
-    target: Target, there: Sequence[Element], spots: dict[int, Place], known: Collection[str], *, given: bool
-) -> Found:
-    missing = Found(None, why=f'there is no {target.role} "{target.name}".')
+    target: Target, there: Sequence[Element], spots: dict[int, ElementPlace], known: Collection[str], *, given: bool
+) -> TargetMatch:
+    missing = TargetMatch(None, why=f'there is no {target.role} "{target.name}".')
     if given or not target.name:
         return missing
     scored = []
@@ -159,8 +159,8 @@ def _renamed(
     if target.alike > 1 or target.place.likeness(place) < RENAMED or target.place.company(place) < COMPANY:
         return missing
     if scored[0][0] - rival < MARGIN:
-        return Found(None, why=f'several elements have nearly the name of the {target.role} "{target.name}".')
-    return Found(best, healed=True)
+        return TargetMatch(None, why=f'several elements have nearly the name of the {target.role} "{target.name}".')
+    return TargetMatch(best, healed=True)
 
 
 def _another(name: str, now: str) -> bool:

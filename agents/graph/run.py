@@ -18,7 +18,7 @@ from selfsurf.agents.graph.trace import Trace
 from selfsurf.agents.graph.wiring import build
 from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env import Infeasible, Observation, Wait, parse_action
-from selfsurf.browser_env.asking import allows
+from selfsurf.browser_env.human_input import allows
 
 CLAIMS = {"finish": TerminalReason.GOAL_SATISFIED.value, "infeasible": TerminalReason.GOAL_FAILED.value}
 """Terminal reason claimed by each action that ends an episode."""

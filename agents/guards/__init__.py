@@ -9,18 +9,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from selfsurf.agents.guards.base import Guard, Verdict, apply, counts
-from selfsurf.agents.guards.goal import Answer, EmptyText
-from selfsurf.agents.guards.stuck import Loop, Repetition, Stuck
+from selfsurf.agents.guards.goal import EmptyText, MissingAnswer
+from selfsurf.agents.guards.stuck import ChangeGuard, Loop, Repetition
 from selfsurf.agents.guards.submit import Submit
-from selfsurf.agents.guards.unsure import Unsure
-from selfsurf.agents.guards.vanished import Vanished
+from selfsurf.agents.guards.unsure import LowConfidence
+from selfsurf.agents.guards.vanished import VanishedElement
 
 __all__ = [
-    "GUARDS", "Answer", "EmptyText", "Guard", "Loop", "Repetition", "Stuck", "Submit", "Unsure", "Vanished", "Verdict",
-    "apply", "counts", "guard_names", "make_guards",
+    "GUARDS",
+    "ChangeGuard",
+    "EmptyText",
+    "Guard",
+    "Loop",
+    "LowConfidence",
+    "MissingAnswer",
+    "Repetition",
+    "Submit",
+    "VanishedElement",
+    "Verdict",
+    "apply",
+    "counts",
+    "guard_names",
+    "make_guards",
 ]  # fmt: skip
 
-GUARDS: tuple[type[Guard], ...] = (Vanished, EmptyText, Submit, Answer, Repetition, Loop, Unsure)
+GUARDS: tuple[type[Guard], ...] = (VanishedElement, EmptyText, Submit, MissingAnswer, Repetition, Loop, LowConfidence)
 """All guards, in the order in which they check an action."""
 
 

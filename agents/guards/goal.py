@@ -46,7 +46,7 @@ class EmptyText(Guard):
         return Verdict(typed, f"The text was empty; typed {texts[0]!r} from the goal.")
 
 
-class Answer(Guard):
+class MissingAnswer(Guard):
     """Guard that asks for the answer when the model finishes without text although the goal asks a question.
 
     No answer is invented: the step waits 0 ms, and the next prompt reports what is missing.

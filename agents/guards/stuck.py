@@ -16,7 +16,7 @@ from selfsurf.agents.reply.compact import compact
 from selfsurf.browser_env import Action, Finish, Infeasible, Observation, Press, Scroll, Wait
 
 
-class Stuck(Guard):
+class ChangeGuard(Guard):
     """Base of the guards that detect what actions change."""
 
     focus: ClassVar[bool] = True
@@ -33,7 +33,7 @@ class Stuck(Guard):
         self._changes.look(obs)
 
 
-class Repetition(Stuck):
+class Repetition(ChangeGuard):
     """Guard that replaces an action with an escape when it is tried a third time without having changed the page.
 
     Once all escapes have been tried twice, the action passes, and the counts start anew.
@@ -72,7 +72,7 @@ class Repetition(Stuck):
         return Verdict(action, f"{reason}, nor did anything else.", f"{reason}. Do something else.")
 
 
-class Loop(Stuck):
+class Loop(ChangeGuard):
     """Guard that replaces a loop of two to four actions on the same pages with escapes when it begins a third time.
 
     Escapes continue until the page changes or the model does something else. Once all have been tried, the model's

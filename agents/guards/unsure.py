@@ -18,7 +18,7 @@ _FOR_GOOD = ("purchase", "transfer", "delete", "send", "publish")
 """Kinds of risk that mark an action as irreversible."""
 
 
-class Unsure(Guard):
+class LowConfidence(Guard):
     """Guard that asks the user before an unsure model orders, sends or deletes something, and stops without a yes.
 
     It needs constrained replies with labels (`LLMAgent.labels`), whose probability is that of the chosen element or

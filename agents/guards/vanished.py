@@ -8,7 +8,7 @@ from selfsurf.browser_env import Action, Observation
 _Kind = tuple[str, str]
 
 
-class Vanished(Guard):
+class VanishedElement(Guard):
     """Guard that replaces a vanished element, as after a page rebuild, with the only one of the same role and name.
 
     Without exactly one such element, and for disabled elements, it only adds a note: the environment reports the error.

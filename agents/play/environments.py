@@ -73,7 +73,7 @@ class Environments:
             runtime().run(_close_all(envs))
 
 
-class Given(Environments):
+class SingleEnvironment(Environments):
     """A pool of one given environment, which is never closed and serves one episode after the other."""
 
     def __init__(self, env: AsyncBrowserEnv) -> None:

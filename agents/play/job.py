@@ -26,7 +26,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Ask:
+class EpisodeRequest:
     """One attempt at an episode."""
 
     number: int
@@ -115,7 +115,7 @@ class Result:
     """Explanation of the outcome; empty if the outcome is sufficient."""
     score: dict[str, Any] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
-    """All steps, if the player keeps them (`Manner.keep_steps`), else empty."""
+    """All steps, if the player keeps them (`PlayOptions.keep_steps`), else empty."""
     version: int = 0
     """Version of the acting weights."""
     attempt: int = 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from selfsurf.agents.play.job import Ask, Job, Result, derived, failed
+from selfsurf.agents.play.job import EpisodeRequest, Job, Result, derived, failed
 
 RERUNS = 1
 """Maximum number of reruns of an episode after failures of the infrastructure."""
@@ -22,7 +22,7 @@ class LedgerError(AssertionError):
 
 
 @dataclass(frozen=True)
-class Tally:
+class EpisodeCounts:
     """Counts of the requested episodes by result."""
 
     asked: int = 0
@@ -37,13 +37,13 @@ class Tally:
     late: int = 0
     """Discarded results of attempts that had been given up."""
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Tally)))
+    def __add__(self, other: EpisodeCounts) -> EpisodeCounts:
+        return EpisodeCounts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(EpisodeCounts)))
 
-    def __sub__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, each.name) - getattr(other, each.name) for each in fields(Tally)))
+    def __sub__(self, other: EpisodeCounts) -> EpisodeCounts:
+        return EpisodeCounts(*(getattr(self, each.name) - getattr(other, each.name) for each in fields(EpisodeCounts)))
 
-    def check(self) -> Tally:
+    def check(self) -> EpisodeCounts:
         """Return the tally itself if it adds up.
 
         Raises:
@@ -68,8 +68,8 @@ class Ledger:
         self.jobs = tuple(jobs)
         self.version = version
         self._reruns = reruns
-        self._queue: deque[Ask] = deque()
-        self._out: dict[int, Ask] = {}
+        self._queue: deque[EpisodeRequest] = deque()
+        self._out: dict[int, EpisodeRequest] = {}
         self._results: dict[int, Result] = {}
         self._counts: Counter[str] = Counter()
         self._losses: Counter[int] = Counter()
@@ -77,9 +77,9 @@ class Ledger:
         for number, job in enumerate(self.jobs):
             own = None if seed is None else derived(seed, job.env_id, job.seed, repeats[job])
             repeats[job] += 1
-            self._queue.append(Ask(number, job, seed=own, version=version))
+            self._queue.append(EpisodeRequest(number, job, seed=own, version=version))
 
-    def next(self) -> Ask | None:
+    def next(self) -> EpisodeRequest | None:
         """Return the next episode to be played; None if none is waiting."""
         if not self._queue:
             return None
@@ -87,7 +87,7 @@ class Ledger:
         self._out[ask.number] = ask
         return ask
 
-    def ended(self, ask: Ask, result: Result) -> None:
+    def ended(self, ask: EpisodeRequest, result: Result) -> None:
         """Record the result of an attempt, or queue a rerun after a failure of the infrastructure."""
         if not self._is_out(ask):
             return
@@ -97,7 +97,7 @@ class Ledger:
             return
         self._close(ask, result)
 
-    def lost(self, ask: Ask, why: str) -> None:
+    def lost(self, ask: EpisodeRequest, why: str) -> None:
         """Record an attempt that was lost with its worker; rerun or mask its episode."""
         if not self._is_out(ask):
             return
@@ -108,21 +108,21 @@ class Ledger:
         else:
             self._close(ask, failed(ask.job, why, ask.version))
 
-    def put_back(self, ask: Ask) -> None:
+    def put_back(self, ask: EpisodeRequest) -> None:
         """Queue an attempt again unchanged, because it didn't cause the loss of its worker."""
         if self._is_out(ask):
             del self._out[ask.number]
             self._queue.appendleft(ask)
 
-    def isolate(self, ask: Ask) -> Ask:
-        """Have a running attempt and its reruns played alone from now on (`Ask.alone`)."""
+    def isolate(self, ask: EpisodeRequest) -> EpisodeRequest:
+        """Have a running attempt and its reruns played alone from now on (`EpisodeRequest.alone`)."""
         if not self._is_out(ask):
             return ask
         alone = self._out[ask.number] = replace(ask, alone=True)
         return alone
 
     @property
-    def first(self) -> Ask | None:
+    def first(self) -> EpisodeRequest | None:
         """The attempt that `next` would return."""
         return self._queue[0] if self._queue else None
 
@@ -155,7 +155,7 @@ class Ledger:
             raise LedgerError("An episode's result is another's.")
         return results
 
-    def tally(self) -> Tally:
+    def tally(self) -> EpisodeCounts:
         """Return the tally of a completed batch.
 
         Raises:
@@ -163,19 +163,19 @@ class Ledger:
         """
         masked = sum(result.masked for result in self.results())
         counts: dict[str, Any] = dict(self._counts)
-        return Tally(len(self.jobs), len(self._results) - masked, masked, **counts).check()
+        return EpisodeCounts(len(self.jobs), len(self._results) - masked, masked, **counts).check()
 
-    def _is_out(self, ask: Ask) -> bool:
+    def _is_out(self, ask: EpisodeRequest) -> bool:
         if self._out.get(ask.number) == ask:
             return True
         self._counts["late"] += 1
         return False
 
-    def _again(self, ask: Ask) -> None:
+    def _again(self, ask: EpisodeRequest) -> None:
         del self._out[ask.number]
         self._queue.appendleft(replace(ask, attempt=ask.attempt + 1))
 
-    def _close(self, ask: Ask, result: Result) -> None:
+    def _close(self, ask: EpisodeRequest, result: Result) -> None:
         if ask.number in self._results:
             raise LedgerError(f"Episode {ask.number} has ended twice.")
         del self._out[ask.number]

@@ -21,27 +21,35 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from selfsurf.agents.agent import Decision, Privileged, Stop, raise_first
-from selfsurf.agents.play.decide import AgentRaised, Decider, OracleRaised, raised
+from selfsurf.agents.play.agent_adapter import AgentAdapter, AgentRaised, OracleRaised, raised
+from selfsurf.agents.play.batch_window import BatchWindow
 from selfsurf.agents.play.environments import Environments
-from selfsurf.agents.play.gather import Gather
-from selfsurf.agents.play.job import Ask, Result, Step
-from selfsurf.agents.play.live import UNKNOWN, Live, Over, Request, cancel, give_answer, settle
-from selfsurf.agents.play.manner import Manner, Times, Watch
+from selfsurf.agents.play.job import EpisodeRequest, Result, Step
+from selfsurf.agents.play.options import PlayerCallbacks, PlayerTimes, PlayOptions
 from selfsurf.agents.play.provenance import decision_record, intended, policy_record
 from selfsurf.agents.play.queries import answered, gave_up, note_reason
-from selfsurf.agents.play.taken_up import Confirmed, TakenUp
+from selfsurf.agents.play.resume_point import AllowedAction, ResumePoint
+from selfsurf.agents.play.running import (
+    UNKNOWN,
+    DecisionRequest,
+    EpisodeOver,
+    RunningEpisode,
+    cancel,
+    give_answer,
+    settle,
+)
 from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Outcome, parse_action, runtime
-from selfsurf.browser_env.asking import WANTED
 from selfsurf.browser_env.errors import reason, traceback_of
+from selfsurf.browser_env.human_input import WANTED
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.matching import matching
-from selfsurf.browser_env.reports import StepResult
 from selfsurf.browser_env.router.logged_env import begin_log
 from selfsurf.browser_env.safety.files import file_names
 from selfsurf.browser_env.safety.secrets import redact_known
-from selfsurf.browser_env.session.patience import limited, share
+from selfsurf.browser_env.session.patience import cpu_share, limited
+from selfsurf.browser_env.step_results import StepResult
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +61,7 @@ CALL_TIMEOUT = 1200.0
 FIRST_CALL = 0.5
 """Assumed duration of the agent's first call, in seconds."""
 
-Ended: TypeAlias = tuple[Ask, Result]
+Ended: TypeAlias = tuple[EpisodeRequest, Result]
 
 
 class Player:
@@ -72,30 +80,30 @@ class Player:
 
     def __init__(
         self,
-        agent: Decider,
+        agent: AgentAdapter,
         environments: Environments,
         slots: int,
-        manner: Manner,
+        manner: PlayOptions,
         *,
         prepare: Callable[[int], None] = lambda version: None,
-        record: Callable[[Ask], EpisodeWriter | None] = lambda ask: None,
-        watch: Watch | None = None,
-        at_end: Callable[[Ask, Result, AsyncBrowserEnv], Awaitable[None]] | None = None,
+        record: Callable[[EpisodeRequest], EpisodeWriter | None] = lambda ask: None,
+        watch: PlayerCallbacks | None = None,
+        at_end: Callable[[EpisodeRequest, Result, AsyncBrowserEnv], Awaitable[None]] | None = None,
     ) -> None:
         self._agent = agent
         self._environments = environments
         self._manner = manner
         self._prepare = prepare
         self._record = record
-        self._watch = watch or Watch()
+        self._watch = watch or PlayerCallbacks()
         self._at_end = at_end
         self._free = list(range(slots))[::-1]
-        self._live: dict[int, Live] = {}
-        self._waiting: list[Request] = []
+        self._live: dict[int, RunningEpisode] = {}
+        self._waiting: list[DecisionRequest] = []
         self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._gather = Gather(first=FIRST_CALL)
+        self._gather = BatchWindow(first=FIRST_CALL)
         self._ended: list[Ended] = []
-        self.times = Times()
+        self.times = PlayerTimes()
 
     @property
     def has_room(self) -> bool:
@@ -111,10 +119,10 @@ class Player:
         """Make a waiting `turn` return; may be called from any thread."""
         self._events.put(None)
 
-    def begin(self, ask: Ask, taken_up: TakenUp | None = None) -> None:
+    def begin(self, ask: EpisodeRequest, taken_up: ResumePoint | None = None) -> None:
         """Begin an episode, or continue one that another process began; requires a free slot (`has_room`)."""
         result = Result(ask.job, str(Outcome.RUNNING), trainable=True, version=ask.version, attempt=ask.attempt)
-        live = Live(ask, self._free.pop(), result, self._record(ask), taken_up=taken_up)
+        live = RunningEpisode(ask, self._free.pop(), result, self._record(ask), taken_up=taken_up)
         if taken_up is not None:
             result.take_up(taken_up.steps, taken_up.so_far.reward)
         self._live[live.slot] = live
@@ -122,7 +130,7 @@ class Player:
         live.work = asyncio.run_coroutine_threadsafe(self._play(live), runtime().loop)
         live.work.add_done_callback(lambda work: self._events.put(partial(self._finish, live)))
 
-    def play(self, ask: Ask, taken_up: TakenUp | None = None) -> Result:
+    def play(self, ask: EpisodeRequest, taken_up: ResumePoint | None = None) -> Result:
         """Play one episode to its end, with no other episode running."""
         self.begin(ask, taken_up)
         while not (ended := self.turn()):
@@ -133,7 +141,7 @@ class Player:
         """Advance the episodes, waiting at most `patience` seconds for an event, and return the ended episodes.
 
         Raises:
-            Exception: an error of the agent's own code (`Manner.agent_errors`), or an episode can't be written.
+            Exception: an error of the agent's own code (`PlayOptions.agent_errors`), or an episode can't be written.
         """
         if self._waiting and self._may_grow():
             patience = min(patience, self._gather.left([one.since for one in self._waiting]))
@@ -146,7 +154,7 @@ class Player:
         ended, self._ended = self._ended, []
         return ended
 
-    def answer(self, ask: Ask, text: str) -> bool:
+    def answer(self, ask: EpisodeRequest, text: str) -> bool:
         """Pass a person's answer to the episode of an attempt; return False if the episode doesn't wait for one."""
         for live in self._live.values():
             if live.ask is ask and live.question is not None:
@@ -174,13 +182,13 @@ class Player:
         """Abandon all running episodes, as if this process were killed; another process can continue them."""
         runtime().run(cancel([live.task for live in self._live.values() if live.task is not None]))
 
-    async def _play(self, live: Live) -> None:
+    async def _play(self, live: RunningEpisode) -> None:
         """Play an episode, on the environments' loop."""
         result, job = live.result, live.ask.job
         live.task = asyncio.current_task()
         try:
             await self._play_steps(live)
-        except Over as over:
+        except EpisodeOver as over:
             result.end(over.outcome, trainable=over.trainable, detail=over.detail)
             result.traceback = over.trace
         if live.env is None:
@@ -191,7 +199,7 @@ class Player:
             env, live.env = live.env, None
             await self._environments.give_back(job.env_id, env)
 
-    async def _play_steps(self, live: Live) -> None:
+    async def _play_steps(self, live: RunningEpisode) -> None:
         job = live.ask.job
         live.env = env = await self._in_time(live, self._environments.take(job.env_id))
         live.log = await self._in_time(live, begin_log(env))
@@ -210,11 +218,11 @@ class Player:
             done = await self._in_time(live, env.step(step.decision.action))
             observation, ended = await self._complete(live, step, done)
 
-    async def _decided(self, live: Live, observation: Observation) -> Step:
+    async def _decided(self, live: RunningEpisode, observation: Observation) -> Step:
         """Return a step with the agent's decision, after answering the agent's queries."""
         assert live.env is not None
         while True:
-            request = Request(live, observation, asyncio.get_running_loop().create_future())
+            request = DecisionRequest(live, observation, asyncio.get_running_loop().create_future())
             self._events.put(partial(self._asked, request))
             decision, told = await request.answer
             if decision.query is None:
@@ -224,7 +232,7 @@ class Player:
                 observation = Observation(**{**observation, "screenshot": picture})
             self._events.put(partial(self._agent.told, live.slot, said))
 
-    async def _complete(self, live: Live, step: Step, done: StepResult) -> tuple[Observation, bool]:
+    async def _complete(self, live: RunningEpisode, step: Step, done: StepResult) -> tuple[Observation, bool]:
         """Complete an executed step, waiting for people if necessary; return the next observation and `ended`."""
         env, result = live.env, live.result
         assert env is not None
@@ -247,7 +255,7 @@ class Player:
         return step.after, terminated or truncated
 
     async def _confirmed(
-        self, live: Live, taken_up: TakenUp, one: Confirmed, seen: Observation
+        self, live: RunningEpisode, taken_up: ResumePoint, one: AllowedAction, seen: Observation
     ) -> tuple[Observation, bool]:
         """Execute an action that a person allowed after its process ended, on the matching element of the new page."""
         assert live.env is not None
@@ -265,12 +273,12 @@ class Player:
         live.taken_up = replace(taken_up, steps=(*taken_up.steps, past))
         return await self._complete(live, Step(seen, Decision(action), None, *UNKNOWN, time.time()), done)
 
-    async def _note_address(self, live: Live, *, risky: bool) -> None:
+    async def _note_address(self, live: RunningEpisode, *, risky: bool) -> None:
         """Record the address to be reopened if the browser is lost, except after risky actions."""
         if live.writer is not None and live.writer.journal is not None and live.env is not None and not risky:
             live.address = await live.env.address() or live.address
 
-    async def _told(self, live: Live, env: AsyncBrowserEnv, question: dict[str, str]) -> str | Exception:
+    async def _told(self, live: RunningEpisode, env: AsyncBrowserEnv, question: dict[str, str]) -> str | Exception:
         """Wait without timeout for the answer of a person, or of the function in their place."""
         live.waits_since = time.monotonic()
         try:
@@ -286,7 +294,7 @@ class Player:
         finally:
             live.go_on()
 
-    async def _in_time(self, live: Live, work: Awaitable[T]) -> T:
+    async def _in_time(self, live: RunningEpisode, work: Awaitable[T]) -> T:
         """Await a call of the environment; any error or timeout ends the episode as `env_error`."""
         start = time.monotonic()
         try:
@@ -296,7 +304,7 @@ class Player:
             detail = reason(error)
             if limit.expired():
                 detail = f"the environment did not answer within {CALL_TIMEOUT:g} s"
-            raise Over(Outcome.ENV_ERROR, detail, trace=traceback_of(error)) from error
+            raise EpisodeOver(Outcome.ENV_ERROR, detail, trace=traceback_of(error)) from error
         finally:
             seconds = time.monotonic() - start
             live.result.env_seconds += seconds
@@ -313,13 +321,13 @@ class Player:
         except queue.Empty:
             return
 
-    def _opened(self, live: Live, observation: Observation) -> None:
+    def _opened(self, live: RunningEpisode, observation: Observation) -> None:
         if live.writer is not None:
             live.writer.note(goal=observation["goal"], **live.trace)
             live.writer.note_before("at", address=live.address)
         self._watch.opened(live.ask, observation)
 
-    def _asked(self, request: Request) -> None:
+    def _asked(self, request: DecisionRequest) -> None:
         live = request.live
         try:
             if not live.introduced:
@@ -334,7 +342,7 @@ class Player:
         if not self._led(request):
             self._waiting.append(request)
 
-    def _introduce(self, live: Live, goal: str) -> None:
+    def _introduce(self, live: RunningEpisode, goal: str) -> None:
         """Begin the episode in the agent, and replay the actions executed before this process."""
         assert live.env is not None
         files, open_ended = file_names(live.env.core.settings.safety.upload_from), live.env.task.open_ended
@@ -344,7 +352,7 @@ class Player:
             with contextlib.suppress(ActionError):  # a reply without an action
                 self._agent.follow(live.slot, past["observation"], recorded_action(past["actions"][0]))
 
-    def _oracle(self, live: Live) -> Privileged | None:
+    def _oracle(self, live: RunningEpisode) -> Privileged | None:
         """Return the oracle's next action. An error of the oracle fails only agents that follow the oracle."""
         assert live.env is not None
         try:
@@ -355,7 +363,7 @@ class Player:
             _log.info("The oracle of %s raised: %s", live.ask.job.env_id, redact_known(traceback_of(error)))
             return None
 
-    def _led(self, request: Request) -> bool:
+    def _led(self, request: DecisionRequest) -> bool:
         """Let the oracle take the step if it is one of the episode's first oracle steps; return whether it did."""
         live, result = request.live, request.live.result
         if not result.length == result.led < live.ask.led(self._manner.lead):
@@ -370,7 +378,7 @@ class Player:
         return True
 
     @staticmethod
-    def _note_intent(request: Request, decision: Decision) -> None:
+    def _note_intent(request: DecisionRequest, decision: Decision) -> None:
         """Record the decision in the journal before the action is executed."""
         writer = request.live.writer
         if writer is not None and writer.journal is not None:
@@ -415,7 +423,9 @@ class Player:
             self.times.agent_seconds += now - one.since
             one.live.result.agent_seconds += self._gather.last_call / len(acting)
             if isinstance(answer, (PolicyError, Stop)):  # a failure of the model's server is not the agent's fault
-                give_answer(one, Over(Outcome.STOPPED if isinstance(answer, Stop) else Outcome.ENV_ERROR, str(answer)))
+                give_answer(
+                    one, EpisodeOver(Outcome.STOPPED if isinstance(answer, Stop) else Outcome.ENV_ERROR, str(answer))
+                )
             elif isinstance(answer, BaseException):
                 self._blame_agent(one, raised(answer))
             else:
@@ -424,11 +434,11 @@ class Player:
                     self._note_intent(one, answer)
                 give_answer(one, (answer, one.told))
 
-    def _blame_agent(self, request: Request, error: AgentRaised) -> None:
+    def _blame_agent(self, request: DecisionRequest, error: AgentRaised) -> None:
         request.live.result.agent_raised = True
-        give_answer(request, Over(Outcome.FAILED, str(error), trace=error.traceback))
+        give_answer(request, EpisodeOver(Outcome.FAILED, str(error), trace=error.traceback))
 
-    def _stepped(self, live: Live, step: Step) -> None:
+    def _stepped(self, live: RunningEpisode, step: Step) -> None:
         if live.writer is not None:
             decision = step.decision
             live.writer.step(
@@ -449,7 +459,7 @@ class Player:
 
     def _end_late(self) -> None:
         """End episodes that time out while they wait for the agent."""
-        now = share()
+        now = cpu_share()
         for live in self._live.values():
             live.count(now)
         for one in list(self._waiting):
@@ -458,7 +468,7 @@ class Player:
                 self._waiting.remove(one)
                 give_answer(one, over)
 
-    def _finish(self, live: Live) -> None:
+    def _finish(self, live: RunningEpisode) -> None:
         """Record the end of an episode, and free its slot.
 
         Raises:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from selfsurf.agents.agent import Stop
-from selfsurf.agents.play.decide import Decider
+from selfsurf.agents.play.agent_adapter import AgentAdapter
 from selfsurf.agents.play.environments import Environments
-from selfsurf.agents.play.job import Ask, Job, Step
-from selfsurf.agents.play.manner import Manner, Watch
+from selfsurf.agents.play.job import EpisodeRequest, Job, Step
+from selfsurf.agents.play.options import PlayerCallbacks, PlayOptions
 from selfsurf.agents.play.player import Player
 from selfsurf.browser_env import (
     Action,
@@ -163,16 +163,16 @@ class ReplayAgent:
         self._shown(step)
 
 
-class _Last(Watch):
+class _Last(PlayerCallbacks):
     """Stores the latest observation and outcome."""
 
     observation: Observation
     outcome = "running"
 
-    def opened(self, ask: Ask, observation: Observation) -> None:
+    def opened(self, ask: EpisodeRequest, observation: Observation) -> None:
         self.observation = observation
 
-    def stepped(self, ask: Ask, step: Step) -> None:
+    def stepped(self, ask: EpisodeRequest, step: Step) -> None:
         self.observation, self.outcome = step.after, step.info["outcome"]
 
 
@@ -202,9 +202,9 @@ def replay(
     options = {"dialogs": recorded_answers(episode), **env_options}
     options["safety"] = safety if safety.confirm is not None else replace(safety, confirm=agent.allows)
     environments = Environments(lambda name: task, 1, **options)
-    player = Player(Decider(agent), environments, 1, Manner(keep_steps=False), watch=last)
+    player = Player(AgentAdapter(agent), environments, 1, PlayOptions(keep_steps=False), watch=last)
     try:
-        result = player.play(Ask(0, Job(episode.meta["env_id"], episode.meta["seed"])))
+        result = player.play(EpisodeRequest(0, Job(episode.meta["env_id"], episode.meta["seed"])))
     finally:
         player.close()
         environments.close()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from selfsurf.agents.functions import described
-from selfsurf.agents.prompt.fit import Aside, Measure, Shown, compose, went_wrong
+from selfsurf.agents.prompt.fit import Measure, PageContent, PromptSection, compose, went_wrong
 from selfsurf.agents.prompt.history import compacted
 from selfsurf.agents.prompt.page import listed
 from selfsurf.agents.prompt.prompt import Budget, Prompt, PromptWriter, Turn
@@ -128,7 +128,7 @@ class Chat(PromptWriter):
         title, url = visible(" ".join(obs["title"].split())), obs["url"]
         heading = f"Page: {title}\nAddress: {url if len(url) <= _ADDRESS else f'{url[:_ADDRESS]}…'}\n"
         return compose(
-            Shown.of(obs, turn), turn, budget, system=self.system(turn), first=first, heading=heading,
+            PageContent.of(obs, turn), turn, budget, system=self.system(turn), first=first, heading=heading,
             asides=self.asides(goal, obs, turn),
         )  # fmt: skip
 
@@ -151,18 +151,18 @@ class Chat(PromptWriter):
             parts.append(f"\nThe user's own instructions:\n{turn.instructions}")
         return "\n".join(parts)
 
-    def asides(self, goal: str, obs: Observation, turn: Turn) -> list[Aside]:
+    def asides(self, goal: str, obs: Observation, turn: Turn) -> list[PromptSection]:
         """Write the parts between goal and page: chat, tabs, events, history and errors."""
         chat = [message for message in obs["messages"] if message["text"] != goal]
-        found = [Aside("chat", f"{message['role']}: {message['text']}") for message in chat[-8:]]
+        found = [PromptSection("chat", f"{message['role']}: {message['text']}") for message in chat[-8:]]
         if len(obs["tabs"]) > 1:
             tabs = (f"{n} {tab['title']}{' (this one)' * tab['active']}" for n, tab in enumerate(obs["tabs"]))
-            found.append(Aside("tabs", "Tabs: " + listed(tabs, "; ")))
+            found.append(PromptSection("tabs", "Tabs: " + listed(tabs, "; ")))
         if obs["events"]:
-            found.append(Aside("events", "Since the last action: " + listed(obs["events"][-8:], "; ")))
+            found.append(PromptSection("events", "Since the last action: " + listed(obs["events"][-8:], "; ")))
         if turn.history:
             shorter = partial(_fewer, turn.history, turn.thoughts)
-            found.append(Aside("history", _steps(turn.history, turn.thoughts, STEPS), shorter))
+            found.append(PromptSection("history", _steps(turn.history, turn.thoughts, STEPS), shorter))
         return [*found, *went_wrong(obs, turn)]
 
 

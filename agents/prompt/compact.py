@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from selfsurf.agents.functions import described
-from selfsurf.agents.prompt.fit import Aside, Measure, Shown, compose, went_wrong
+from selfsurf.agents.prompt.fit import Measure, PageContent, PromptSection, compose, went_wrong
 from selfsurf.agents.prompt.history import compacted
 from selfsurf.agents.prompt.page import listed
 from selfsurf.agents.prompt.prompt import Budget, Prompt, PromptWriter, Turn
@@ -63,7 +63,7 @@ class Compact(PromptWriter):
     def build(self, obs: Observation, turn: Turn, budget: Budget) -> Prompt:
         """Write the prompt of one turn as a single user message."""
         goal = turn.goal or obs["goal"]
-        shown = Shown.of(obs, turn)
+        shown = PageContent.of(obs, turn)
         kinds = offered(turn.actions, shown.elements)
         form = _words(kinds, turn) if turn.constrained else _forms(shown.elements, kinds, turn)
         more = [*described(turn.functions), turn.instructions, turn.picture.note if turn.picture else ""]
@@ -71,18 +71,18 @@ class Compact(PromptWriter):
         return compose(shown, turn, budget, first=first, asides=_asides(goal, obs, turn))
 
 
-def _asides(goal: str, obs: Observation, turn: Turn) -> list[Aside]:
+def _asides(goal: str, obs: Observation, turn: Turn) -> list[PromptSection]:
     chat = [message for message in obs["messages"] if message["text"] != goal]
-    asides = [Aside("chat", f"{message['role']}: {message['text']}") for message in chat[-4:]]
+    asides = [PromptSection("chat", f"{message['role']}: {message['text']}") for message in chat[-4:]]
     if len(obs["tabs"]) > 1:
         titles = [f"{'*' if tab['active'] else ''}{tab['title']}" for tab in obs["tabs"]]
         if "focus_tab" in turn.actions:
             titles = [f"{number} {title}" for number, title in enumerate(titles)]
-        asides.append(Aside("tabs", "Tabs: " + listed(titles, ", ")))
+        asides.append(PromptSection("tabs", "Tabs: " + listed(titles, ", ")))
     if obs["events"]:
-        asides.append(Aside("events", "Events: " + listed(obs["events"][-4:], "; ")))
+        asides.append(PromptSection("events", "Events: " + listed(obs["events"][-4:], "; ")))
     if turn.history:
-        asides.append(Aside("history", _DONE + compacted(turn.history), partial(_done, turn.history)))
+        asides.append(PromptSection("history", _DONE + compacted(turn.history), partial(_done, turn.history)))
     return [*asides, *went_wrong(obs, turn)]
 
 

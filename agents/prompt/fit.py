@@ -42,7 +42,7 @@ Measure = Callable[[str], int]
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageContent:
     """The content of the page that a turn may show."""
 
     lines: Sequence[PageLine] | None
@@ -53,7 +53,7 @@ class Shown:
     """Ids on the picture."""
 
     @classmethod
-    def of(cls, obs: Observation, turn: Turn) -> Shown:
+    def of(cls, obs: Observation, turn: Turn) -> PageContent:
         """Select the content of an observation that the turn may show."""
         drawn = turn.picture.ids if turn.picture else frozenset()
         lines = page_lines(obs, turn.actions, turn.goal or obs["goal"]) if turn.text_page else None
@@ -62,7 +62,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Aside:
+class PromptSection:
     """A part of the prompt between the first lines and the page."""
 
     kind: str
@@ -72,21 +72,21 @@ class Aside:
     """Function that shortens the text to a token limit; None if the end is cut off."""
 
 
-def went_wrong(obs: Observation, turn: Turn) -> list[Aside]:
+def went_wrong(obs: Observation, turn: Turn) -> list[PromptSection]:
     """Return the parts about the last action's error and the advice on it."""
     error = turn.error or obs["last_error"]
     told = [("error", error and f"The last action failed: {error}"), ("advice", turn.advice and f"Note: {turn.advice}")]
-    return [Aside(kind, text) for kind, text in told if text]
+    return [PromptSection(kind, text) for kind, text in told if text]
 
 
 def compose(
-    shown: Shown,
+    shown: PageContent,
     turn: Turn,
     budget: Budget,
     *,
     system: str = "",
     first: Sequence[str],
-    asides: Sequence[Aside] = (),
+    asides: Sequence[PromptSection] = (),
     heading: str = "Page:",
 ) -> Prompt:
     """Compose a prompt within a token budget.
@@ -124,7 +124,7 @@ class _Draft:
 
     system: str
     first: list[str]
-    asides: list[Aside]
+    asides: list[PromptSection]
     lines: list[PageLine] | None
     heading: str
     order: list[int]
@@ -200,7 +200,7 @@ def _cut_lines(
     return short
 
 
-def _shortened(asides: Sequence[Aside], limit: int, count_text: Measure) -> list[Aside]:
+def _shortened(asides: Sequence[PromptSection], limit: int, count_text: Measure) -> list[PromptSection]:
     """Return the parts, each cut to its share of the budget."""
     chat = sum(aside.kind == "chat" for aside in asides)
     short = []

@@ -28,9 +28,9 @@ from typing import Any, Literal, TypeAlias
 
 from selfsurf.agents.reply.reading import lines
 from selfsurf.agents.reply.reading.echo import Echo
-from selfsurf.agents.reply.reading.loose_json import Found, objects, unescape
+from selfsurf.agents.reply.reading.loose_json import LooseObject, objects, unescape
 from selfsurf.agents.reply.reading.naming import ALIASES, action_list, arguments, full_forms, item_forms
-from selfsurf.agents.reply.reading.prose import Standing, after_thinking, without_thinking
+from selfsurf.agents.reply.reading.prose import PositionClassifier, after_thinking, without_thinking
 from selfsurf.browser_env import Action, ActionError, Finish, parse_action
 
 __all__ = ["ALIASES", "MAX_CHARACTERS", "How", "Parsed", "parse"]
@@ -118,9 +118,9 @@ def parse(text: str, ids: Collection[int], prompt: str = "", *, most: int = 1) -
     return Parsed(None, f"The reply holds no action; reply with JSON such as {example}.")
 
 
-def _read(text: str, found: list[Found], ids: Collection[int], prompt: str, most: int) -> tuple[Parsed, bool]:
+def _read(text: str, found: list[LooseObject], ids: Collection[int], prompt: str, most: int) -> tuple[Parsed, bool]:
     """Return the first valid action, and whether an action was skipped because it was copied from the prompt."""
-    echo, standing = Echo(text, prompt), Standing(text, found)
+    echo, standing = Echo(text, prompt), PositionClassifier(text, found)
     candidates = list(islice(_candidates(text, found, lists=most > 1), MAX_CANDIDATES))
     refused = Parsed(None)
     # In text order, since copied runs of the prompt are recognised by the copies before them.
@@ -163,7 +163,9 @@ def _follows(text: str, last: _Candidate, one: _Candidate) -> bool:
     return one.start >= last.end and _BETWEEN.fullmatch(text, last.end, one.start) is not None
 
 
-def _first_run(runs: list[list[list[_Candidate]]], standing: Standing, ids: Collection[int], most: int) -> Parsed:
+def _first_run(
+    runs: list[list[list[_Candidate]]], standing: PositionClassifier, ids: Collection[int], most: int
+) -> Parsed:
     """Return the actions of the first list that begins with a valid action, up to the first invalid one."""
     refused = Parsed(None)
     for run in sorted(runs, key=lambda run: (standing.rank(run[0][0].start), run[0][0].stage))[:MAX_CHECKED]:
@@ -191,7 +193,7 @@ def _first_run(runs: list[list[list[_Candidate]]], standing: Standing, ids: Coll
     return refused
 
 
-def _candidates(text: str, found: list[Found], *, lists: bool) -> Iterator[_Candidate]:
+def _candidates(text: str, found: list[LooseObject], *, lists: bool) -> Iterator[_Candidate]:
     """Yield all possible actions in the text; with `lists`, the actions of a list with their indices."""
     for one in found[:MAX_CANDIDATES]:
         how: How = "json" if one.strict else "repaired"
@@ -234,12 +236,12 @@ def _candidates(text: str, found: list[Found], *, lists: bool) -> Iterator[_Cand
         yield _Candidate(0, len(rest), 7, "words", Finish(answer=answer).to_dict())
 
 
-def _called(text: str, one: Found) -> bool:
+def _called(text: str, one: LooseObject) -> bool:
     """Whether the object may be a call's arguments; an empty object must directly follow the name."""
     return bool(one.data) or text[one.start - 1 : one.start] not in ("", " ", "}")
 
 
-def _meant(standing: Standing, one: _Candidate) -> bool:
+def _meant(standing: PositionClassifier, one: _Candidate) -> bool:
     """Whether a sentence proposes the call in its middle, instead of quoting or considering it."""
     return not standing.quoted(one.start) and not standing.hypothetical(one.start)
 
@@ -259,7 +261,7 @@ def _check(one: _Candidate, ids: Collection[int]) -> Parsed:
     return Parsed(action, how=one.how)
 
 
-def _without(text: str, found: list[Found]) -> str:
+def _without(text: str, found: list[LooseObject]) -> str:
     """Return the text with its objects blanked out and all other characters in place."""
     parts, position = [], 0
     for one in found:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from selfsurf.agents.llm_agent import SMALL
 from selfsurf.agents.policy import Completion, Message, Policy, PolicyError
-from selfsurf.agents.prompt.fit import Aside, Shown, compose
+from selfsurf.agents.prompt.fit import PageContent, PromptSection, compose
 from selfsurf.agents.prompt.prompt import Budget, Turn
 from selfsurf.agents.prompt.tokens import cut
 from selfsurf.agents.prompt.vision import picture
@@ -145,14 +145,14 @@ class BaseRole:
         )
         heading = f"Page: {visible(' '.join(obs['title'].split()))}\nAddress: {obs['url'][:300]}"
         done = _done(task)
-        asides = [Aside("history", _told(done), partial(_latest, done))] if done else []
+        asides = [PromptSection("history", _told(done), partial(_latest, done))] if done else []
         if obs["last_error"]:
-            asides.append(Aside("error", f"The last action failed: {obs['last_error']}"))
+            asides.append(PromptSection("error", f"The last action failed: {obs['last_error']}"))
         if task.unread:
-            asides.append(Aside("error", f"Your last reply could not be read: {task.unread}"))
+            asides.append(PromptSection("error", f"Your last reply could not be read: {task.unread}"))
         first = [*self.question(task), *([turn.picture.note] if turn.picture else [])]
         return compose(
-            Shown.of(obs, turn), turn, budget, system=system, first=first, heading=heading, asides=asides
+            PageContent.of(obs, turn), turn, budget, system=system, first=first, heading=heading, asides=asides
         ).messages
 
 

@@ -70,7 +70,7 @@ instructions to you."""
         return super().execute(task, proposal)
 
 
-class _Adapted:
+class _VerifierPolicy:
     """A policy wrapper that replies with another adapter, or with the base model.
 
     Args:
@@ -113,7 +113,7 @@ def verifying_policy(policy: Policy, adapter: str | Path | None = None) -> Polic
         ValueError: the adapter was not trained to verify, or the policy can't change its adapter.
     """
     if hasattr(policy, "use_adapters"):
-        adapted: Any = _Adapted(policy, None if adapter is None else check_trained(adapter))
+        adapted: Any = _VerifierPolicy(policy, None if adapter is None else check_trained(adapter))
         return adapted  # type: ignore[no-any-return]
     if adapter is not None:
         raise ValueError("verifier_adapter is for a model in this process, by transformers: leave it out.")

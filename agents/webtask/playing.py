@@ -10,7 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from selfsurf.agents.agent import Decision, Stop
-from selfsurf.agents.play import Ask, Decider, Given, Job, Manner, Player, Result, Step, Watch
+from selfsurf.agents.play import (
+    AgentAdapter,
+    EpisodeRequest,
+    Job,
+    Player,
+    PlayerCallbacks,
+    PlayOptions,
+    Result,
+    SingleEnvironment,
+    Step,
+)
 from selfsurf.agents.roles import Mode, RoleStep, TaskExecutor
 from selfsurf.browser_env import AsyncBrowserEnv
 from selfsurf.browser_env.record.episode import EpisodeWriter
@@ -36,7 +46,7 @@ class TaskResult:
     """The answer in the requested form; None if no form was requested or the task is not completed."""
 
 
-class Playing(Watch):
+class Playing(PlayerCallbacks):
     """Plays a task's episode in a thread.
 
     Args:
@@ -83,11 +93,11 @@ class Playing(Watch):
         """Wait until the task has ended, including a running call of the model."""
         self._thread.join()
 
-    def stepped(self, ask: Ask, step: Step) -> None:
+    def stepped(self, ask: EpisodeRequest, step: Step) -> None:
         """Pass the observation after each step to the agent."""
         self._agent.conclude(step.after)
 
-    def waiting(self, ask: Ask, question: dict[str, str]) -> None:
+    def waiting(self, ask: EpisodeRequest, question: dict[str, str]) -> None:
         """End the task with an error, because this API can't deliver a person's answer.
 
         Raises:
@@ -114,10 +124,15 @@ class Playing(Watch):
     def _play(self) -> None:
         deciding = _Gate(self._agent, self._asking, self._before_step, self._check_stopped)
         player = Player(
-            deciding, Given(self._env), 1, Manner(keep_steps=False), record=lambda ask: self._writer, watch=self
+            deciding,
+            SingleEnvironment(self._env),
+            1,
+            PlayOptions(keep_steps=False),
+            record=lambda ask: self._writer,
+            watch=self,
         )
         try:
-            self._result = player.play(Ask(0, Job("Browser-v0", 0)))
+            self._result = player.play(EpisodeRequest(0, Job("Browser-v0", 0)))
         except BaseException as error:  # re-raised in the waiting thread
             self._error = error
             player.close(detail=str(error))
@@ -134,7 +149,7 @@ class Playing(Watch):
             raise Stop("stopped by the user")
 
 
-class _Gate(Decider):
+class _Gate(AgentAdapter):
     """A decider that waits for permission before each decision, and checks for a stop after it."""
 
     def __init__(

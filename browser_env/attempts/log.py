@@ -42,7 +42,7 @@ _LINES_KEPT = 1000
 """Maximum number of lines kept in memory while the disk is full."""
 
 
-class Wanted(NamedTuple):
+class ArtifactSelection(NamedTuple):
     """Artifacts that the log keeps of an attempt."""
 
     screenshot: bool
@@ -90,12 +90,12 @@ class FileLog:
         """Whether the run is over, that is, `close` was called."""
         self._artifacts.put(self._prune)
 
-    def wanted(self, *, failed: bool) -> Wanted:
+    def wanted(self, *, failed: bool) -> ArtifactSelection:
         """Return the artifacts to record of the attempt that has just ended; the router records no others."""
         every, each_failure = self._settings.screenshot_every, self._settings.snapshot_every
         with self._counting:
             shot = bool(every) and (failed or (self._started - 1) % every == 0)
-            return Wanted(shot, failed and bool(each_failure) and self._failed % each_failure == 0)
+            return ArtifactSelection(shot, failed and bool(each_failure) and self._failed % each_failure == 0)
 
     def started(self, attempt: Attempt) -> None:
         """Log the start of an attempt."""

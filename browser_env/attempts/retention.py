@@ -14,14 +14,14 @@ _RUNNING = 24 * 3600.0
 
 
 @dataclass(frozen=True)
-class Pruned:
+class CleanupResult:
     """Result of a cleanup: number of deleted runs, and bytes left."""
 
     runs: int
     left_bytes: int
 
 
-def prune(folder: Path, keep_days: float, quota_bytes: float, spare: Path | None = None) -> Pruned:
+def prune(folder: Path, keep_days: float, quota_bytes: float, spare: Path | None = None) -> CleanupResult:
     """Delete runs that have expired, and the oldest ones above the quota.
 
     Args:
@@ -46,7 +46,7 @@ def prune(folder: Path, keep_days: float, quota_bytes: float, spare: Path | None
         deleted, total = deleted + 1, total - size
         with contextlib.suppress(OSError):
             run.parent.rmdir()
-    return Pruned(deleted, total)
+    return CleanupResult(deleted, total)
 
 
 def _changed_and_size(run: Path) -> tuple[float, int]:

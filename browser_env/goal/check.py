@@ -112,12 +112,12 @@ class _Filler:
     parameters: Parameters
     item: str
 
-    def __call__(self, text: str) -> _Wanted:
-        return _Wanted(fill_in(text, self.parameters, item=self.item), text.startswith("re:"))
+    def __call__(self, text: str) -> _FilledCriterion:
+        return _FilledCriterion(fill_in(text, self.parameters, item=self.item), text.startswith("re:"))
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _FilledCriterion:
     """A criterion's text with the goal's parameters filled in. Parameters never make the text a regular expression."""
 
     said: str

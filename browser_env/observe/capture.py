@@ -33,7 +33,7 @@ MOMENT = 0.5
 
 
 @dataclass(frozen=True)
-class Sought:
+class TextSearch:
     """A text to find, which allows the rest of the page to be left out (`page/branches.js`)."""
 
     text: str
@@ -59,7 +59,7 @@ class ViewOptions:
     count: Callable[[str], int] = len
     """Function that measures the outline's size, in characters (`len`) or tokens."""
     limits: Limits = field(default_factory=Limits)
-    seek: Sought | None = None
+    seek: TextSearch | None = None
     """Text to which the observation is limited; None to observe everything."""
 
 

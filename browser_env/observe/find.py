@@ -23,7 +23,7 @@ _MORE = "\0more"
 """Placeholder for omitted parts that may contain the text."""
 
 
-class Found(NamedTuple):
+class TextMatch(NamedTuple):
     """A line of the page that contains the text."""
 
     line: str
@@ -34,7 +34,7 @@ class Found(NamedTuple):
     """The line with its neighbours, indented as in the outline."""
 
 
-def find_in(dom: str, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[Found, ...]:
+def find_in(dom: str, text: str, *, around: int = AROUND, most: int = MOST) -> tuple[TextMatch, ...]:
     """Return the lines of an outline that contain a text, in page order, ignoring case and differences in whitespace.
 
     Args:
@@ -51,7 +51,7 @@ def find_in(dom: str, text: str, *, around: int = AROUND, most: int = MOST) -> t
         raise ValueError("There is no text to look for.")
     rows = dom.split("\n")
     lines = [parse_line(row) for row in rows]
-    found: list[Found] = []
+    found: list[TextMatch] = []
     for number, line in enumerate(lines):
         said = line.words if line.id is None else line.text
         if wanted not in " ".join(said.split()).casefold():
@@ -63,7 +63,7 @@ def find_in(dom: str, text: str, *, around: int = AROUND, most: int = MOST) -> t
             if above.indent < indent:
                 id, indent = above.id, above.indent
         near = rows[max(0, number - around) : number + around + 1]
-        found.append(Found(rows[number].strip(), id, "\n".join(near)))
+        found.append(TextMatch(rows[number].strip(), id, "\n".join(near)))
         if len(found) == most:
             break
     return tuple(found)
@@ -78,6 +78,6 @@ def suffices(dom: str, text: str, *, around: int, most: int) -> bool:
     return not any(_GAP in one.around for one in find_in(dom, text, around=around + 2, most=most))
 
 
-def as_outline(found: Sequence[Found], text: str) -> str:
+def as_outline(found: Sequence[TextMatch], text: str) -> str:
     """Return found lines as an outline for a model."""
     return "\n...\n".join(one.around for one in found) or f"No line has {quote(text)}."

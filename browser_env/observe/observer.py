@@ -8,7 +8,7 @@ from typing import Any
 
 from selfsurf.browser_env.act.settle import Hint, Settling
 from selfsurf.browser_env.errors import TaskHangs
-from selfsurf.browser_env.observe.capture import Sought, View, ViewOptions, capture
+from selfsurf.browser_env.observe.capture import TextSearch, View, ViewOptions, capture
 from selfsurf.browser_env.observe.delta import make_delta
 from selfsurf.browser_env.safety.masking import mask, secret_boxes
 from selfsurf.browser_env.safety.secrets import Vault
@@ -76,7 +76,7 @@ class Observer:
         """Observe the page as it is, with a screenshot, without waiting."""
         return await self._see(session, replace(self._settings.view, screenshot=True, stamp_ids=False))
 
-    async def whole(self, session: Session, seek: Sought | None = None) -> View:
+    async def whole(self, session: Session, seek: TextSearch | None = None) -> View:
         """Observe the whole page as it is, however long, without a screenshot and without waiting.
 
         Args:

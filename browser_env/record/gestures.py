@@ -48,7 +48,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _HeldButton:
     """A pressed mouse button."""
 
     fact: dict[str, Any]
@@ -61,7 +61,7 @@ class Gestures:
 
     def __init__(self) -> None:
         self.draft: Draft | None = None
-        self._press: _Held | None = None
+        self._press: _HeldButton | None = None
         self._ready: Observation | None = None
         self._break: tuple[dict[str, Any], Observation, int] | None = None
         self._clicked: int | None = None
@@ -115,7 +115,7 @@ class Gestures:
 
     def _on_press(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
         inside = isinstance(self.draft and self.draft.action, Fill) and self._same(fact["id"])
-        self._press = None if inside and fact["control"] in ("line", "long") else _Held(fact, before, since)
+        self._press = None if inside and fact["control"] in ("line", "long") else _HeldButton(fact, before, since)
         return []
 
     def _on_release(self, fact: dict[str, Any], before: Observation, since: int) -> list[Draft]:
@@ -143,7 +143,7 @@ class Gestures:
         held, self._press = self._press, None
         return self.begin(self._click(held, 1)) if held is not None else []
 
-    def _click(self, held: _Held, count: int) -> Draft:
+    def _click(self, held: _HeldButton, count: int) -> Draft:
         fact = held.fact
         more = {"button": _BUTTONS.get(fact["button"], "left"), "modifiers": tuple(fact["held"]), "count": count}
         drawn = fact["control"] == "canvas"  # on a canvas the position matters
@@ -153,7 +153,7 @@ class Gestures:
         held_open = fact["control"] in ("file", *_FIELDS)
         return Draft(Click(id=fact["id"], **more), held.before, held.since, held=held_open)  # type: ignore[arg-type]
 
-    def _drag(self, held: _Held, fact: dict[str, Any]) -> Draft:
+    def _drag(self, held: _HeldButton, fact: dict[str, Any]) -> Draft:
         start, end = held.fact, fact
         whole = start["id"] is not None and not end["selected"] and start["control"] != "canvas"
         target = end["id"] if end["near"] and end["id"] != start["id"] and whole else None

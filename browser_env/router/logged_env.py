@@ -11,17 +11,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from selfsurf.browser_env.actions import Action, AskUser, Finish, Infeasible, Message, Navigate, parse_action
-from selfsurf.browser_env.asking import Answer
 from selfsurf.browser_env.attempts.attempt import AttemptLog
 from selfsurf.browser_env.attempts.log import FileLog
 from selfsurf.browser_env.attempts.settings import VARIABLE
 from selfsurf.browser_env.env import AsyncBrowserEnv
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.reports import StepResult
+from selfsurf.browser_env.human_input import Answer
 from selfsurf.browser_env.router.calls import ActArguments, Arguments, NavigateArguments
 from selfsurf.browser_env.router.policy import Policy
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import CallFailed, Router
+from selfsurf.browser_env.step_results import StepResult
 
 DEADLINE = 3600.0
 """Time limit of an attempt in seconds, in effect none: callers of `step` set their own limits."""

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Click, Fill, Press, Select, Type
-from selfsurf.browser_env.asking import HINT, WANTED, Asks, Program, Question, User, allows
 from selfsurf.browser_env.errors import ActionError, ScriptError
+from selfsurf.browser_env.human_input import HINT, WANTED, AnswerNeeded, Program, Question, User, allows
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.safety.network import host_and_port
 from selfsurf.browser_env.safety.policy import ASK, Risk, Safety, refuse
@@ -114,7 +114,7 @@ class Confirmer:
             raise self.refusal(question, "", "Nobody is there to allow this action")
         elif confirm == ASK and callable(user):
             question.program = Program(lambda: user(question.text), name="user")
-        raise Asks(question)
+        raise AnswerNeeded(question)
 
     async def judge(
         self, targets: Targets, action: Any, observation: Observation | None

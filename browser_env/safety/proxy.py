@@ -31,7 +31,7 @@ _CHUNK = 1 << 18
 _LOOPBACK: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 
 
-class Refused(Exception):
+class ForbiddenConnection(Exception):
     """The rules forbid a connection; the message gives the reason."""
 
 
@@ -90,7 +90,7 @@ class FilteringProxy:
             return ""
         try:
             await self._addresses(host, port)
-        except Refused as refusal:
+        except ForbiddenConnection as refusal:
             return str(refusal)
         except OSError:
             pass  # the name doesn't exist, which the browser will report
@@ -105,7 +105,7 @@ class FilteringProxy:
         """
         why = self.rules.refuses_name(host, port)
         if why:
-            raise Refused(why)
+            raise ForbiddenConnection(why)
         found = await self._resolve(host)
         if self.rules.safety.allow_private:
             return found
@@ -114,9 +114,9 @@ class FilteringProxy:
             self._was_public.add(host)
             return public
         if not self.rules.may_be_private(host, port) and not (self.claimed and await self.claimed(host)):
-            raise Refused(network.PRIVATE)
+            raise ForbiddenConnection(network.PRIVATE)
         if host in self._was_public:
-            raise Refused(network.REBOUND)
+            raise ForbiddenConnection(network.REBOUND)
         return found
 
     async def _resolve(self, host: str) -> list[Address]:
@@ -140,7 +140,7 @@ class FilteringProxy:
             host, port = await _read_request(reader, writer)
             try:
                 inner, outer = await self._connect(host, port)
-            except Refused as refusal:
+            except ForbiddenConnection as refusal:
                 self.failures[host, port] = f"blocked, {refusal}"
                 self.on_refused(host, port, str(refusal))
                 writer.write(_answer(2))

@@ -12,7 +12,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from selfsurf.browser_env.asking import WANTED, allows
+from selfsurf.browser_env.human_input import WANTED, allows
 from selfsurf.browser_env.text import one_line
 
 if TYPE_CHECKING:

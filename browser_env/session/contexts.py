@@ -15,11 +15,11 @@ from weakref import WeakKeyDictionary
 
 from selfsurf.browser_env.errors import PAGE_CRASHED
 from selfsurf.browser_env.session.har import BinaryBodies, new_recording, replay
-from selfsurf.browser_env.session.last_words import LastWords
 from selfsurf.browser_env.session.options import SessionOptions
 from selfsurf.browser_env.session.page_script import PROBE, read_script
 from selfsurf.browser_env.session.profile_lock import ProfileLock, kill
-from selfsurf.browser_env.session.runtime import BrowserSpec, Room, death_of, runtime
+from selfsurf.browser_env.session.runtime import BrowserSpec, ContextSlot, death_of, runtime
+from selfsurf.browser_env.session.stderr_capture import StderrCapture
 from selfsurf.browser_env.session.stealth import stealth_identity
 from selfsurf.browser_env.storage import cookies_of, read_state, restore
 from selfsurf.browser_env.task import Viewport
@@ -72,8 +72,8 @@ class ContextSource:
         self._identity: dict[str, Any] | None = None
         self._session_storage: dict[str, Any] = {}
         """Session storage of the storage state, by origin."""
-        self._rooms: WeakKeyDictionary[Any, Room] = WeakKeyDictionary()
-        """Places in browsers (`Room`) of the contexts that are still open."""
+        self._rooms: WeakKeyDictionary[Any, ContextSlot] = WeakKeyDictionary()
+        """Places in browsers (`ContextSlot`) of the contexts that are still open."""
         self.closing: asyncio.Future[None] | None = None
         """Future that is done when the last context is closed; None until its closing has begun."""
         self.attached = False
@@ -215,7 +215,7 @@ class ProfileSource(ContextSource):
         self._lock = ProfileLock(Path(options.profile).expanduser().resolve())
         self._pid: int | None = None
         self._browser: Browser | None = None
-        self._words: LastWords | None = None
+        self._words: StderrCapture | None = None
         self._cookies: list[Any] = []
 
     async def open(self, arguments: Mapping[str, Any]) -> BrowserContext:

@@ -123,7 +123,7 @@ async def replay(context: BrowserContext, path: Path, note: Callable[[str], None
 
 
 @dataclass(frozen=True)
-class Answer:
+class RecordedResponse:
     """A recorded response."""
 
     status: int
@@ -140,7 +140,7 @@ Key = tuple[str, str, str]
 """Key of a request: method, address and comparable body."""
 
 
-def read_answers(path: Path) -> dict[Key, deque[Answer]]:
+def read_answers(path: Path) -> dict[Key, deque[RecordedResponse]]:
     """Return the answers in a HAR file (or a `.zip` of one), in order, by request.
 
     Playwright's own replay gives the same answer every time, which is wrong for a page that changed, and compares only
@@ -149,7 +149,7 @@ def read_answers(path: Path) -> dict[Key, deque[Answer]]:
     Raises:
         EnvError: the file is not a HAR file.
     """
-    found: dict[Key, deque[Answer]] = defaultdict(deque)
+    found: dict[Key, deque[RecordedResponse]] = defaultdict(deque)
     try:
         files = _Files(path)
         for entry in files.har["log"]["entries"]:
@@ -164,19 +164,21 @@ def read_answers(path: Path) -> dict[Key, deque[Answer]]:
                 there = headers.get("content-length", kind) not in ("", "0") and request["method"] not in _BODILESS
                 body = _unread(kind) if sent or there else ""
             key = (request["method"], urldefrag(request["url"]).url, body)
-            found[key].append(Answer(response["status"], _headers(response), files.content(response["content"])))
+            found[key].append(
+                RecordedResponse(response["status"], _headers(response), files.content(response["content"]))
+            )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise EnvError(f"{path} is not a HAR recording ({type(error).__name__}: {error}).") from None
     return found
 
 
-def _next(answers: Mapping[Key, deque[Answer]], request: Request, url: str) -> Answer | None:
+def _next(answers: Mapping[Key, deque[RecordedResponse]], request: Request, url: str) -> RecordedResponse | None:
     """Return the next recorded answer to a request, following redirects; None if there is none.
 
     The redirect of a form is itself returned, and so is a redirect to an address without an answer.
     """
     method, bodies = request.method, _bodies(request)
-    answer: Answer | None = None
+    answer: RecordedResponse | None = None
     for _ in range(_MOST_REDIRECTS):
         recorded = next((found for body in bodies if (found := answers.get((method, url, body)))), None)
         if not recorded:

@@ -31,7 +31,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def share() -> float:
+def cpu_share() -> float:
     """Return the share of a core that a thread gets now: 1 while a core is free, at least `1 / LONGEST`.
 
     Linux reports how many threads want to run at this moment; elsewhere the mean of the last minute is used. Both are
@@ -98,7 +98,7 @@ _container = _Container()
 
 def stretched(seconds: float) -> float:
     """Return how long a limit lasts, in seconds, if the machine stays as crowded as it is."""
-    return seconds / share()
+    return seconds / cpu_share()
 
 
 def lasted(seconds: float, passed: float) -> str:
@@ -120,7 +120,7 @@ class Stopwatch:
     def look(self) -> float:
         """Return the seconds counted so far."""
         now = time.monotonic()
-        self._seconds += (now - self._looked) * share()
+        self._seconds += (now - self._looked) * cpu_share()
         self._looked = now
         return self._seconds
 
@@ -160,7 +160,7 @@ async def _stretch(limit: asyncio.Timeout, seconds: float) -> None:
     """Extend a deadline by the time that the machine spends on other programs."""
     left, tick = (LONGEST - 1) * seconds, min(TICK, seconds / 2)
     while left > 0:
-        more = min(tick * (1 - share()), left)  # share of the last tick
+        more = min(tick * (1 - cpu_share()), left)  # share of the last tick
         left -= more
         put_off(limit, more)
         await asyncio.sleep(tick)

@@ -24,9 +24,9 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.browsers import FREE_FRAMES, SWITCHES, can_hold_time, find_browser, merged
-from selfsurf.browser_env.session.last_words import LastWords
 from selfsurf.browser_env.session.memory import kill_large_renderers
 from selfsurf.browser_env.session.patience import stretched
+from selfsurf.browser_env.session.stderr_capture import StderrCapture
 from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class BrowserSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class Room:
+class ContextSlot:
     """A place for one context in a browser."""
 
     spec: BrowserSpec
@@ -90,8 +90,8 @@ class Room:
 class _Slot:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     browser: Browser | None = None
-    words: LastWords | None = None
-    rooms: WeakSet[Room] = field(default_factory=WeakSet)
+    words: StderrCapture | None = None
+    rooms: WeakSet[ContextSlot] = field(default_factory=WeakSet)
     """Places that are taken."""
 
     async def close(self) -> None:
@@ -175,17 +175,17 @@ class Runtime:
                 slot.words.trim()
             return slot.browser
 
-    def room(self, spec: BrowserSpec) -> Room:
+    def room(self, spec: BrowserSpec) -> ContextSlot:
         """Reserve a place for a context in one of the browsers for `spec`, until `leave` is called."""
         for number in itertools.count():
-            room = Room(replace(spec, number=number))
+            room = ContextSlot(replace(spec, number=number))
             rooms = self._slots.setdefault(room.spec, _Slot()).rooms
             if len(rooms) < CONTEXTS:
                 rooms.add(room)
                 return room
         raise AssertionError("unreachable")
 
-    def leave(self, room: Room) -> None:
+    def leave(self, room: ContextSlot) -> None:
         """Release a context's place. Call it on the loop."""
         slot = self._slots.get(room.spec)
         if slot is None:
@@ -218,7 +218,7 @@ class Runtime:
 
     async def launch_persistent(
         self, spec: BrowserSpec, folder: Path, arguments: Mapping[str, Any]
-    ) -> tuple[BrowserContext, LastWords]:
+    ) -> tuple[BrowserContext, StderrCapture]:
         """Start a browser on a profile folder. Call it on the loop.
 
         Returns:
@@ -257,7 +257,7 @@ class Runtime:
                 f"printed ({first_line(error)})."
             ) from error
 
-    async def _start(self, spec: BrowserSpec, start: Callable[..., Awaitable[T]]) -> tuple[T, LastWords]:
+    async def _start(self, spec: BrowserSpec, start: Callable[..., Awaitable[T]]) -> tuple[T, StderrCapture]:
         from playwright.async_api import BrowserContext, Error
 
         from selfsurf.browser_env.session import page_time
@@ -276,7 +276,7 @@ class Runtime:
             js_flags = f"--js-flags=--max-old-space-size={int(spec.page_memory)}"
             switches = (*SWITCHES, *(page_time.SWITCHES if holds_time else FREE_FRAMES))
             hand_over = HandOver(holds_time=holds_time)
-            words = LastWords(path, hand_over.command)
+            words = StderrCapture(path, hand_over.command)
             try:
                 started = await start(
                     executable_path=words.program,
@@ -361,7 +361,7 @@ class Runtime:
         self._thread.join(timeout=5)
 
 
-async def death_of(browser: Browser, words: LastWords | None) -> str:
+async def death_of(browser: Browser, words: StderrCapture | None) -> str:
     """Return a message if a browser has ended, with its last errors; empty while it runs."""
     for _ in range(DEATH_LOOKS):
         if not browser.is_connected():

@@ -17,12 +17,21 @@ from statistics import mean
 from typing import Any
 
 from selfsurf.agents.agent import Stop
-from selfsurf.agents.cached import Cache, CachedDecider
-from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result, make_decider
+from selfsurf.agents.cached import Cache, CachedAgentAdapter
+from selfsurf.agents.play import (
+    AgentAdapter,
+    Environments,
+    EpisodeRequest,
+    Job,
+    Player,
+    PlayOptions,
+    Result,
+    make_decider,
+)
 from selfsurf.agents.scripted import OracleAgent
 from selfsurf.browser_env import Observation, Outcome
-from selfsurf.browser_env.record.checked import observation_of
 from selfsurf.browser_env.record.episode import Episode, EpisodeWriter, write_atomically
+from selfsurf.browser_env.record.untrusted import observation_of
 from selfsurf.envs_registry import task_of
 from selfsurf.tasks.scenarios import CHANGES
 
@@ -40,7 +49,7 @@ AWAY = "away"
 
 
 @dataclass(frozen=True)
-class Replayed:
+class HealingResult:
     """The result of replaying a flow on a changed copy."""
 
     scenario: str
@@ -61,7 +70,7 @@ class Replayed:
     """Reason why the cache refused to continue."""
 
 
-class _Nobody:
+class _NoAgent:
     """A placeholder for the agent that would take over; it stops the episode."""
 
     def act(self, obs: Observation) -> str:
@@ -88,13 +97,13 @@ def measure(
         told: Callback for a line on the progress.
     """
     environments = Environments(task_of, 2)
-    replayed: list[Replayed] = []
+    replayed: list[HealingResult] = []
     pages: list[Observation] = []
     figures: dict[str, Any] = {}
     try:
         for seed, scenario in product(seeds, scenarios):
             where = folder / f"{scenario}_{seed}"
-            result, shown = _play(Decider(OracleAgent()), environments, scenario, "same", seed, where / "learned")
+            result, shown = _play(AgentAdapter(OracleAgent()), environments, scenario, "same", seed, where / "learned")
             if result.masked:
                 raise RuntimeError(f"The infrastructure failed in {scenario}, seed {seed}: {result.detail}")
             if not result.solved:
@@ -120,12 +129,12 @@ def measure(
 
 def _replay(
     environments: Environments, scenario: str, change: str, seed: int, where: Path, right: Sequence[str]
-) -> Replayed:
-    decider = CachedDecider(Cache(where / "cache"), lambda: Decider(_Nobody()))
+) -> HealingResult:
+    decider = CachedAgentAdapter(Cache(where / "cache"), lambda: AgentAdapter(_NoAgent()))
     result, _ = _play(decider, environments, scenario, change, seed, where / change)
     done, told = result.score.get("touched", ()), decider.did()
     ended = {Outcome.SOLVED: "solved", Outcome.STOPPED: "refused", Outcome.ENV_ERROR: "env_error"}
-    return Replayed(
+    return HealingResult(
         scenario, change, seed, ended.get(Outcome(result.outcome), "failed"), wrong_actions(done, right),
         told["actions"], told["healed"], result.seconds, result.agent_seconds, told["left"],
     )  # fmt: skip
@@ -143,20 +152,20 @@ def wrong_actions(done: Sequence[str], right: Sequence[str]) -> int:
 
 
 def _play(
-    decider: Decider, environments: Environments, scenario: str, change: str, seed: int, folder: Path
+    decider: AgentAdapter, environments: Environments, scenario: str, change: str, seed: int, folder: Path
 ) -> tuple[Result, Episode]:
     name = f"Scenario/{scenario}-v0?change={change}&version={seed}"
     job = Job(name, seed)
     writer = EpisodeWriter(folder, {"env_id": f"Scenario/{scenario}-v0", "task": name, "seed": seed})
-    player = Player(decider, environments, 1, Manner(keep_steps=False), record=lambda ask: writer)
-    player.begin(Ask(0, job))
-    ended: list[tuple[Ask, Result]] = []
+    player = Player(decider, environments, 1, PlayOptions(keep_steps=False), record=lambda ask: writer)
+    player.begin(EpisodeRequest(0, job))
+    ended: list[tuple[EpisodeRequest, Result]] = []
     while not ended:
         ended = player.turn()
     return ended[0][1], Episode(folder)
 
 
-def _row(change: str, of: Sequence[Replayed]) -> dict[str, Any]:
+def _row(change: str, of: Sequence[HealingResult]) -> dict[str, Any]:
     count = {ended: sum(one.ended == ended for one in of) for ended in ("solved", "refused", "failed", "env_error")}
     solved = [one for one in of if one.ended == "solved"]
     return {
@@ -184,4 +193,4 @@ def _time(model: str, pages: Sequence[Observation]) -> dict[str, Any]:
     return {"model": model, "pages": len(pages), "decision_ms": 1000 * mean(took)}
 
 
-__all__ = ["CHANGES", "SCENARIOS", "Replayed", "measure", "wrong_actions"]
+__all__ = ["CHANGES", "SCENARIOS", "HealingResult", "measure", "wrong_actions"]

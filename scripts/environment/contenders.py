@@ -177,7 +177,7 @@ class Peers:
                 peer.close()
 
 
-class Looks:
+class PageObservations:
     """Timed observations of pages, whose addresses are given by the name of the work."""
 
     def __init__(self, pages: dict[str, str], stack: ExitStack) -> None:

@@ -12,7 +12,7 @@ from selfsurf.envs_registry.suites import load_suite
 from selfsurf.scripts.environment.contenders import Peers
 from selfsurf.scripts.environment.loopback import serving
 from selfsurf.scripts.peers import PeerError
-from selfsurf.scripts.report.turns import OURS, Work
+from selfsurf.scripts.report.turns import OURS, Workload
 from selfsurf.scripts.suite.plan import Plan
 from selfsurf.scripts.suite.pool import LocalPool
 from selfsurf.scripts.suite.records import Records
@@ -43,10 +43,10 @@ def measure(rounds: int, seeds: int, workers: int, *, peers: bool) -> dict[str, 
         peers: Whether to measure BrowserGym, too; it is installed if necessary.
 
     Returns:
-        `work`: seconds per episode and ratios (`Work.summary`); `per_minute`: episodes; `errors`.
+        `work`: seconds per episode and ratios (`Workload.summary`); `per_minute`: episodes; `errors`.
     """
     ours, alone = f"{OURS}, {workers} at a time", OURS
-    work = Work("episode", {"BrowserGym": TARGET})
+    work = Workload("episode", {"BrowserGym": TARGET})
     errors: dict[str, str] = {}
     with ExitStack() as stack, progress("Rounds", rounds) as update:
         base_url = f"{stack.enter_context(serving(html_root()))}/miniwob/"

@@ -14,15 +14,15 @@ from selfsurf.browser_env.errors import EnvError
 from selfsurf.scripts.environment.contenders import (
     Contender,
     Kinds,
-    Looks,
     OursOnTask,
+    PageObservations,
     Peers,
     browsergym_on_task,
     raw_on_task,
 )
 from selfsurf.scripts.environment.loopback import serving
 from selfsurf.scripts.peers import PeerError
-from selfsurf.scripts.report.turns import LIMITS, OURS, RAW, RAW_HELD, Work
+from selfsurf.scripts.report.turns import LIMITS, OURS, RAW, RAW_HELD, Workload
 from selfsurf.scripts.terminal.console import progress
 from selfsurf.tasks.miniwob.task import html_root
 
@@ -50,12 +50,12 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
         docs: Folder of the Python documentation; None to find or download it.
 
     Returns:
-        `works`: medians in milliseconds and ratios of each (`Work.summary`); `phases` of selfsurf's step in
+        `works`: medians in milliseconds and ratios of each (`Workload.summary`); `phases` of selfsurf's step in
         milliseconds;
         `characters` of the text that each contender gives its model, by work; `notes` on single figures; `errors`: the
         parts that could not be measured, with reasons.
     """
-    works = {name: Work(name, targets) for name, targets in TARGETS.items()}
+    works = {name: Workload(name, targets) for name, targets in TARGETS.items()}
     errors: dict[str, str] = {}
     with ExitStack() as stack:
         base_url = f"{stack.enter_context(serving(html_root()))}/miniwob/"
@@ -67,13 +67,13 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
         if peers:
             for name, delay in (("BrowserGym", True), ("BrowserGym, no delay", False)):
                 contenders.append((name, browsergym_on_task(base_url, task, opened, delay=delay)))
-        looks = Looks({}, stack)
+        looks = PageObservations({}, stack)
         try:
             origin = stack.enter_context(serving(python_docs(docs)))
         except EnvError as error:
             errors["observation"] = str(error)
         else:
-            looks = Looks({work: f"{origin}/{page}" for work, page in LOOKED_AT.items()}, stack)
+            looks = PageObservations({work: f"{origin}/{page}" for work, page in LOOKED_AT.items()}, stack)
             contenders += [(OURS, looks.ours), (RAW, looks.raw)]
             for work in LOOKED_AT if peers else ():
                 contenders += [(name, looks.of_peer(name, work, opened)) for name in ("BrowserGym", "browser-use")]
@@ -114,7 +114,7 @@ def python_docs(folder: Path | None) -> Path:
 
 
 def _round(
-    number: int, contenders: list[tuple[str, Contender]], works: dict[str, Work], errors: dict[str, str]
+    number: int, contenders: list[tuple[str, Contender]], works: dict[str, Workload], errors: dict[str, str]
 ) -> None:
     """Let every contender work for a round; a peer that fails is excluded from later rounds."""
     for name, contender in list(contenders):
@@ -125,4 +125,4 @@ def _round(
             errors[name] = str(error)
             continue
         for work, seconds in times.items():
-            works.setdefault(work, Work(work, {REAL_CLOCK: 1})).add(name, seconds)
+            works.setdefault(work, Workload(work, {REAL_CLOCK: 1})).add(name, seconds)

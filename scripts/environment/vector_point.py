@@ -56,11 +56,11 @@ def main(task: str, count: int, screenshot: bool, rounds: int, seconds: float) -
         base_url = f"{stack.enter_context(serving(html_root()))}/miniwob/"
         options: dict[str, Any] = {"screenshot": screenshot, "max_episode_steps": 1_000_000}
         envs = stack.enter_context(closing(gymnasium.make_vec(f"MiniWoB/{task}-v0", num_envs=count, **options)))
-        vector = Vector(envs)
+        vector = VectorContender(envs)
         vector.steps(0.5)
         used = memory(os.getpid())
-        single = Single(stack.enter_context(closing(gymnasium.make(f"MiniWoB/{task}-v0", **options))))
-        loop = Loop(base_url, task, vector.boxes, screenshot)
+        single = SingleContender(stack.enter_context(closing(gymnasium.make(f"MiniWoB/{task}-v0", **options))))
+        loop = AsyncioContender(base_url, task, vector.boxes, screenshot)
         stack.callback(loop.close)
         single.steps(0.3)
         loop.steps(0.3)
@@ -91,7 +91,7 @@ def main(task: str, count: int, screenshot: bool, rounds: int, seconds: float) -
         }
 
 
-class Vector:
+class VectorContender:
     """The native vector environment as a contender."""
 
     def __init__(self, envs: Any) -> None:
@@ -123,7 +123,7 @@ class Vector:
         return batches * len(self._ids), took
 
 
-class Single:
+class SingleContender:
     """A single ordinary environment as a contender."""
 
     def __init__(self, env: Any) -> None:
@@ -140,7 +140,7 @@ class Single:
         return done, took
 
 
-class Loop:
+class AsyncioContender:
     """The bare asyncio loop as a contender: contexts that click, pass and take screenshots independently."""
 
     def __init__(self, base_url: str, task: str, boxes: Boxes, screenshot: bool) -> None:

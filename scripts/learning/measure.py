@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 
 
-class Measures:
+class AdapterMeasurements:
     """Measurements of adapters on one base model, which is loaded on first use.
 
     Args:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from selfsurf.scripts.learning.arms import OFFLINE, SEQUENCES, STARTED, UNTRAINED, Arm, start_of
-from selfsurf.scripts.learning.measure import Measures
+from selfsurf.scripts.learning.measure import AdapterMeasurements
 from selfsurf.scripts.learning.settings import (
     ALL_GATES_OFF,
     EQUAL_FOR_ALL,
@@ -65,7 +65,7 @@ class Comparison:
         self.settings = settings
         self.out = out
         self.stages = Stages(out)
-        self.measures = Measures(settings, self.stages)
+        self.measures = AdapterMeasurements(settings, self.stages)
 
     def run(self, arm: Arm, seed: int) -> None:
         """Train and measure an arm with a training seed, which untrained arms ignore."""

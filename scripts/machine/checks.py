@@ -25,7 +25,7 @@ from selfsurf import threads
 from selfsurf.agents import model_files
 from selfsurf.extras import CHECKOUT, how_to_install, how_to_repair
 from selfsurf.scripts.machine import tensorrt_check
-from selfsurf.scripts.machine.requirements import Needed, installed, needed
+from selfsurf.scripts.machine.requirements import RequiredPackage, installed, needed
 
 SETUP = Path(sys.prefix) / "setup.stamp"
 """File in which `scripts/setup.sh` records its installation; the second line names the extras."""
@@ -90,7 +90,7 @@ def packages() -> Iterator[Check]:
             yield from (_package(title, item) for item in items)
 
 
-def _package(title: str, item: Needed) -> Check:
+def _package(title: str, item: RequiredPackage) -> Check:
     found = f"{item.installed or 'not installed'} (wanted {item.wanted})"
     if item.fits:
         return Check(title, item.name, "ok", found)

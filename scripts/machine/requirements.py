@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 
 @dataclass(frozen=True)
-class Needed:
+class RequiredPackage:
     """A distribution that the project or one of its extras requires."""
 
     name: str
@@ -30,14 +30,14 @@ class Needed:
         )
 
 
-def needed() -> list[Needed]:
+def needed() -> list[RequiredPackage]:
     """Return all distributions that `selfsurf` requires on this platform, extras included.
 
     Raises:
         importlib.metadata.PackageNotFoundError: `selfsurf` itself is not installed.
     """
     return [
-        Needed(requirement.name, extra, str(requirement.specifier), installed(requirement.name))
+        RequiredPackage(requirement.name, extra, str(requirement.specifier), installed(requirement.name))
         for extra, requirement in _requirements()
     ]
 

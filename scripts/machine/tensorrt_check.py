@@ -40,7 +40,7 @@ LORA_CONFIG = ("lora_dir", "max_lora_rank", "lora_target_modules", "max_loras", 
 
 
 @dataclass(frozen=True)
-class Found:
+class TensorRTInstallation:
     """Properties of an installation of TensorRT-LLM."""
 
     version: str = ""
@@ -52,26 +52,26 @@ class Found:
     """Reason why the import fails; empty if it succeeds."""
 
 
-def check() -> Found:
+def check() -> TensorRTInstallation:
     """Inspect the installation in a separate process."""
     command = [sys.executable, "-m", "selfsurf.scripts.machine.tensorrt_check"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return Found(error=f"importing it took more than {SECONDS} s")
+        return TensorRTInstallation(error=f"importing it took more than {SECONDS} s")
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
         message = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return Found(error=f"importing it ended the process with code {done.returncode}: {message}")
-    return Found(**json.loads(lines[-1]))
+        return TensorRTInstallation(error=f"importing it ended the process with code {done.returncode}: {message}")
+    return TensorRTInstallation(**json.loads(lines[-1]))
 
 
-def look() -> Found:
+def look() -> TensorRTInstallation:
     """Inspect the installation in this process."""
     try:
         package: Any = import_module("tensorrt_llm")
     except Exception as error:  # a missing library, an old driver or a stub package may raise anything
-        return Found(error=(f"{type(error).__name__}: {error}".splitlines() or [""])[0])
+        return TensorRTInstallation(error=(f"{type(error).__name__}: {error}".splitlines() or [""])[0])
     import torch
 
     from selfsurf.agents.policies.tensorrt.policy import lora_config_class
@@ -82,7 +82,7 @@ def look() -> Found:
     except ImportError as error:
         missing.append(str(error))
     device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
-    return Found(str(getattr(package, "__version__", "")), device, missing)
+    return TensorRTInstallation(str(getattr(package, "__version__", "")), device, missing)
 
 
 def _lacking(where: str, names: Sequence[str]) -> list[str]:

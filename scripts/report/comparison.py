@@ -49,7 +49,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Against:
+class PairedComparison:
     """The comparison of one run with the first."""
 
     label: str
@@ -77,7 +77,7 @@ class Comparison:
 
     summaries: tuple[Summary, ...]
     labels: tuple[str, ...]
-    against: tuple[Against, ...]
+    against: tuple[PairedComparison, ...]
     warnings: tuple[str, ...]
 
     @property
@@ -116,7 +116,7 @@ def compare(summaries: Sequence[Summary]) -> Comparison:
     )
 
 
-def _against(label: str, first: Results, other: Results) -> Against:
+def _against(label: str, first: Results, other: Results) -> PairedComparison:
     here = {line.pair: line for line in first.lines}
     lines = sorted(other.lines, key=lambda line: line.pair)
     pairs = [(here[line.pair], line) for line in lines if line.pair in here]
@@ -131,7 +131,7 @@ def _against(label: str, first: Results, other: Results) -> Against:
     unit: Literal["task", "seed"] = "task" if tasks >= FEWEST_TASKS else "seed"
     timed = [pair for pair in counted if pair[0].time_reward is not None and pair[1].time_reward is not None]
     units = numbers if unit == "task" else range(len(counted))
-    return Against(
+    return PairedComparison(
         label=label,
         pairs=len(counted),
         tasks=tasks,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from selfsurf.scripts.report import document as doc
 from selfsurf.scripts.report.charts import Bar, Line, curves, forest
-from selfsurf.scripts.report.comparison import FEWEST_TASKS, Against, Comparison, Difference
+from selfsurf.scripts.report.comparison import FEWEST_TASKS, Comparison, Difference, PairedComparison
 from selfsurf.scripts.report.formats import between, chance, count, percent, points
 from selfsurf.scripts.report.page import about, card, legend, missing
 
@@ -53,7 +53,7 @@ def comparison_report(comparison: Comparison) -> list[doc.Block]:
     ]
 
 
-def _against(comparison: Comparison, against: Against, at: int) -> list[doc.Block]:
+def _against(comparison: Comparison, against: PairedComparison, at: int) -> list[doc.Block]:
     first, other, counts = comparison.labels[0], against.label, against.counts
     kinds = [("strict", against.strict), ("lenient", against.lenient)]
     timed = against.time_reward

@@ -14,7 +14,7 @@ from typing import Any
 from selfsurf.scripts.report.charts import mini
 from selfsurf.scripts.report.formats import NONE, amount, mean, mean_interval, percent, reward, spread
 from selfsurf.scripts.report.markdown import plain, table
-from selfsurf.scripts.report.summary import Mean, Row, Spread
+from selfsurf.scripts.report.summary import Mean, MedianAndP90, Row
 
 LONGEST = 1200
 """Maximum number of characters shown of a text from an episode; report.json has the whole text."""
@@ -151,7 +151,7 @@ def mean_cell(value: Mean | None, write: Callable[[float], str] = percent) -> Ce
     return number(value.mean if value else None, mean(value, write))
 
 
-def median_cell(value: Spread | None) -> Cell:
+def median_cell(value: MedianAndP90 | None) -> Cell:
     """Return a cell with a median and 90th percentile, sorted by the median."""
     return number(value.median if value else None, spread(value))
 

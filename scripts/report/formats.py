@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from selfsurf.scripts.report.reading import RERUNS, Results
-from selfsurf.scripts.report.summary import Mean, Spread
+from selfsurf.scripts.report.summary import Mean, MedianAndP90
 from selfsurf.sdft.measure.statistics import Interval
 
 NONE = "–"
@@ -50,7 +50,7 @@ def amount(number: float | None) -> str:
     return f"{number:,.0f}" if abs(number) >= 100 or number == round(number) else f"{number:.3g}"
 
 
-def spread(value: Spread | None) -> str:
+def spread(value: MedianAndP90 | None) -> str:
     """Format a median and 90th percentile."""
     return NONE if value is None else f"{amount(value.median)} / {amount(value.p90)}"
 

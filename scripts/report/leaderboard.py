@@ -30,7 +30,7 @@ METHOD = (
 
 
 @dataclass(frozen=True)
-class Place:
+class LeaderboardRow:
     """A row of a leaderboard: a run with its rank."""
 
     rank: int | None
@@ -39,14 +39,14 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Board:
+class Leaderboard:
     """A table of a leaderboard: the runs of one suite, list of tasks, list of seeds and environment."""
 
     title: str
-    places: tuple[Place, ...]
+    places: tuple[LeaderboardRow, ...]
 
 
-def write_leaderboard(folders: Sequence[Path], out: Path) -> tuple[list[Board], list[Path]]:
+def write_leaderboard(folders: Sequence[Path], out: Path) -> tuple[list[Leaderboard], list[Path]]:
     """Write `leaderboard.md` and `leaderboard.html` into the folder `out`.
 
     Raises:
@@ -56,7 +56,7 @@ def write_leaderboard(folders: Sequence[Path], out: Path) -> tuple[list[Board], 
     return found, write(out, "leaderboard", "Leaderboard", leaderboard_report(found, out))
 
 
-def boards(summaries: Sequence[Summary]) -> list[Board]:
+def boards(summaries: Sequence[Summary]) -> list[Leaderboard]:
     """Group runs by suite, tasks, seeds and environment, and rank each group."""
     together: dict[tuple[str, tuple[tuple[str, str, str], ...], tuple[int, ...], str], list[Summary]] = {}
     for summary in summaries:
@@ -66,7 +66,7 @@ def boards(summaries: Sequence[Summary]) -> list[Board]:
         asked = (run.suite, tasks, tuple(sorted(run.seeds)), around)
         together.setdefault(asked, []).append(summary)
     return [
-        Board(
+        Leaderboard(
             f"{suite}, {count(len(tasks), 'task')}{_options(tasks)}, seeds {seeds(numbers)}"
             + (f", environment {around}" if around else ""),
             _ranked(runs),
@@ -81,19 +81,19 @@ def _options(tasks: Sequence[tuple[str, str, str]]) -> str:
     return " with various options" if len(options) > 1 else "" if options == {"{}"} else f" with {options.pop()}"
 
 
-def listed(found: Sequence[Board]) -> list[dict[str, Any]]:
+def listed(found: Sequence[Leaderboard]) -> list[dict[str, Any]]:
     """Return the tables as plain data."""
     return [{"title": board.title, "places": [_listed(place) for place in board.places]} for board in found]
 
 
-def _listed(place: Place) -> dict[str, Any]:
+def _listed(place: LeaderboardRow) -> dict[str, Any]:
     return {"rank": place.rank, **place.summary.head, "folder": str(place.summary.results.folder)}
 
 
-def _ranked(runs: Sequence[Summary]) -> tuple[Place, ...]:
+def _ranked(runs: Sequence[Summary]) -> tuple[LeaderboardRow, ...]:
     ordered = sorted(runs, key=lambda run: (bool(_lacking(run)), -_share(run), run.results.run.agent.name))
     shares = [_share(run) for run in ordered if not _lacking(run)]
-    return tuple(Place(None if _lacking(run) else shares.index(_share(run)) + 1, run) for run in ordered)
+    return tuple(LeaderboardRow(None if _lacking(run) else shares.index(_share(run)) + 1, run) for run in ordered)
 
 
 def _lacking(run: Summary) -> str:
@@ -107,7 +107,7 @@ def _share(run: Summary) -> float:
     return run.overall.strict.mean if run.overall.strict else 0.0
 
 
-def leaderboard_report(found: Sequence[Board], folder: Path) -> list[doc.Block]:
+def leaderboard_report(found: Sequence[Leaderboard], folder: Path) -> list[doc.Block]:
     """Return the blocks of the leaderboard, with links relative to `folder`, where its page is written."""
     runs = sum(len(board.places) for board in found)
     blocks: list[doc.Block] = [doc.heading("Leaderboard", "Benchmark"), doc.paragraph(count(runs, "run"))]
@@ -121,7 +121,7 @@ def leaderboard_report(found: Sequence[Board], folder: Path) -> list[doc.Block]:
 
 
 def _columns(folder: Path) -> list[doc.Column]:
-    def limit(place: Place) -> doc.Cell:
+    def limit(place: LeaderboardRow) -> doc.Cell:
         most = place.summary.results.run.max_steps
         return doc.number(most, "own" if most is None else str(most))
 

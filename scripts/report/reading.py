@@ -56,7 +56,7 @@ class Git(BaseModel):
     dirty: bool = False
 
 
-class Lost(BaseModel):
+class LostWorker(BaseModel):
     """A worker that was lost during a run."""
 
     worker: int
@@ -78,7 +78,7 @@ class Session(BaseModel):
     workers: Count = 1
     stopped: str = ""
     """Reason for an early end, if the process recorded one."""
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostWorker, ...] = ()
     versions: dict[str, Any] = {}
     """Versions of the session's code, if they differ from the run's; likewise `git`."""
     git: Git | None = None

@@ -41,7 +41,7 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Spread:
+class MedianAndP90:
     """Median and 90th percentile over counted episodes."""
 
     median: float
@@ -78,12 +78,12 @@ class Row:
     """Number of claims that a verifier rejected."""
     wrongly_rejected: int | None
     """Number of rejected claims that were true; None if unknown."""
-    steps: Spread | None
-    seconds: Spread | None
-    agent_seconds: Spread | None
-    env_seconds: Spread | None
-    prompt_tokens: Spread | None
-    completion_tokens: Spread | None
+    steps: MedianAndP90 | None
+    seconds: MedianAndP90 | None
+    agent_seconds: MedianAndP90 | None
+    env_seconds: MedianAndP90 | None
+    prompt_tokens: MedianAndP90 | None
+    completion_tokens: MedianAndP90 | None
     cost: float | None
     outcomes: dict[str, int]
 
@@ -235,12 +235,12 @@ def _mean(lines: Sequence[Line], what: str, low: float, drawn: Floats | None) ->
     return Mean(float(np.mean(values)), len(values), interval)
 
 
-def _spread(lines: Sequence[Line], what: str) -> Spread | None:
+def _spread(lines: Sequence[Line], what: str) -> MedianAndP90 | None:
     values = [float(found) for line in lines if (found := getattr(line, what)) is not None]
     if not values:
         return None
     median, p90 = np.percentile(values, [50, 90])
-    return Spread(float(median), float(p90), float(sum(values)))
+    return MedianAndP90(float(median), float(p90), float(sum(values)))
 
 
 def _step_curve(results: Results) -> tuple[StepPoint, ...]:

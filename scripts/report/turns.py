@@ -17,7 +17,7 @@ Rounds = list[list[float]]
 
 
 @dataclass
-class Work:
+class Workload:
     """A workload that every contender performs in turn."""
 
     name: str

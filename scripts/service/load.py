@@ -32,7 +32,7 @@ _GOAL = "Click the link"
 
 
 @dataclass
-class _Seen:
+class _LoadMeasurements:
     """Measurements of the clients and of the server's memory."""
 
     polls: list[tuple[float, float]] = field(default_factory=list)
@@ -125,7 +125,7 @@ async def _load(
             return client.train(TrainRequest(episodes=(client.upload(small),), adapter="load")).id
 
     job = await asyncio.to_thread(waiting_job)
-    seen, begun = _Seen(), time.monotonic()
+    seen, begun = _LoadMeasurements(), time.monotonic()
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60) as http:
         before = _memory(pid)
@@ -151,7 +151,7 @@ async def _load(
     }  # fmt: skip
 
 
-async def _poll(url: str, seen: _Seen, begun: float, seconds: float, *, first: float) -> None:
+async def _poll(url: str, seen: _LoadMeasurements, begun: float, seconds: float, *, first: float) -> None:
     """Request the status once per second over a connection of its own, even if the last response took longer.
 
     Raw HTTP, because 200 clients of an HTTP library would dominate the measured time.
@@ -179,7 +179,7 @@ async def _poll(url: str, seen: _Seen, begun: float, seconds: float, *, first: f
     writer.close()
 
 
-async def _follow(http: httpx.AsyncClient, seen: _Seen, job: str, begun: float, seconds: float) -> None:
+async def _follow(http: httpx.AsyncClient, seen: _LoadMeasurements, job: str, begun: float, seconds: float) -> None:
     """Follow a job's events until the time is over."""
     try:
         async with asyncio.timeout(seconds - (time.monotonic() - begun)):
@@ -194,7 +194,7 @@ async def _follow(http: httpx.AsyncClient, seen: _Seen, job: str, begun: float, 
         seen.errors.append(f"a stream: {error!r}")
 
 
-def _upload(url: str, archive: Path, seen: _Seen) -> None:
+def _upload(url: str, archive: Path, seen: _LoadMeasurements) -> None:
     from selfsurf.agents.model_files import file_sha256
 
     headers = {"upload-id": file_sha256(archive), "upload-length": str(archive.stat().st_size)}
@@ -207,7 +207,7 @@ def _upload(url: str, archive: Path, seen: _Seen) -> None:
     seen.uploads.append(time.monotonic() - start)
 
 
-async def _watch(seen: _Seen, pid: int, begun: float, seconds: float) -> None:
+async def _watch(seen: _LoadMeasurements, pid: int, begun: float, seconds: float) -> None:
     while time.monotonic() - begun < seconds:
         seen.memory.append(_memory(pid))
         await asyncio.sleep(1.0)

@@ -10,7 +10,17 @@ from types import FrameType
 from typing import Any
 
 from selfsurf.agents.agent import Decision, Stop
-from selfsurf.agents.play import Ask, Decider, Given, Job, Manner, Player, Result, Step, Watch
+from selfsurf.agents.play import (
+    AgentAdapter,
+    EpisodeRequest,
+    Job,
+    Player,
+    PlayerCallbacks,
+    PlayOptions,
+    Result,
+    SingleEnvironment,
+    Step,
+)
 from selfsurf.browser_env import ActionError, Observation, Outcome
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.record.format import recorded_action
@@ -22,7 +32,7 @@ from selfsurf.scripts.terminal.live import View
 INTERRUPTED = "interrupted by the user"
 
 
-class Interrupt:
+class GoalInterrupt:
     """Handling of Ctrl-C and SIGTERM during a goal.
 
     The first signal interrupts the agent's thinking or an open question at once; otherwise the current step is
@@ -59,10 +69,10 @@ class Interrupt:
             raise KeyboardInterrupt
 
 
-class Interruptible(Decider):
+class InterruptibleAgent(AgentAdapter):
     """A decider that signals can interrupt, and that replays the steps of a continued goal into the agent's memory."""
 
-    def __init__(self, inner: Decider, interrupt: Interrupt, past: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, inner: AgentAdapter, interrupt: GoalInterrupt, past: Sequence[dict[str, Any]]) -> None:
         super().__init__(inner.agent, make=inner._make)
         self._interrupt, self._past = interrupt, past
 
@@ -90,7 +100,7 @@ class Interruptible(Decider):
         return decisions
 
 
-class Goal(Watch):
+class Goal(PlayerCallbacks):
     """One goal of a shell, played as an episode.
 
     Args:
@@ -105,7 +115,7 @@ class Goal(Watch):
 
     def __init__(
         self,
-        agent: Decider,
+        agent: AgentAdapter,
         tabs: Tabs,
         reader: Reader,
         writer: EpisodeWriter,
@@ -113,16 +123,16 @@ class Goal(Watch):
         limits: Limits,
         past: Sequence[dict[str, Any]] = (),
     ) -> None:
-        self.interrupt = Interrupt()
+        self.interrupt = GoalInterrupt()
         self.places: list[str] = []
         """For each step, the address that was open before it."""
         self._tabs, self._reader, self._view, self._limits = tabs, reader, view, limits
-        self._asked: tuple[Ask, dict[str, str]] | None = None
+        self._asked: tuple[EpisodeRequest, dict[str, str]] | None = None
         self._player = Player(
-            Interruptible(agent, self.interrupt, past),
-            Given(tabs.env),
+            InterruptibleAgent(agent, self.interrupt, past),
+            SingleEnvironment(tabs.env),
             1,
-            Manner(agent_errors="fail", keep_steps=False),
+            PlayOptions(agent_errors="fail", keep_steps=False),
             record=lambda ask: writer,
             watch=self,
         )
@@ -133,10 +143,10 @@ class Goal(Watch):
         Raises:
             Exception: A bug in this program, or the episode can't be written.
         """
-        ended: list[tuple[Ask, Result]] = []
+        ended: list[tuple[EpisodeRequest, Result]] = []
         with self.interrupt.listening():
             try:
-                self._player.begin(Ask(0, Job("Browser-v0", 0)))
+                self._player.begin(EpisodeRequest(0, Job("Browser-v0", 0)))
                 while not ended:
                     self._answer()
                     ended = self._player.turn()
@@ -165,23 +175,23 @@ class Goal(Watch):
             self._view.go_on()
         self._player.answer(ask, text)
 
-    def opened(self, ask: Ask, observation: Observation) -> None:
+    def opened(self, ask: EpisodeRequest, observation: Observation) -> None:
         """Show the page."""
         self._see(observation)
 
-    def acting(self, asks: Sequence[Ask]) -> None:
+    def acting(self, asks: Sequence[EpisodeRequest]) -> None:
         """Check the limits before the agent decides, and note the address."""
         self._view.state.check(self._limits)
         self._view.stage("Thinking and acting")
         self.places.append(self._tabs.address())
 
-    def stepped(self, ask: Ask, step: Step) -> None:
+    def stepped(self, ask: EpisodeRequest, step: Step) -> None:
         """Show the finished step."""
         self._view.state.take(step)
         self._view.stepped()
         self._tabs.seen = step.after
 
-    def waiting(self, ask: Ask, question: dict[str, str]) -> None:
+    def waiting(self, ask: EpisodeRequest, question: dict[str, str]) -> None:
         """Store the agent's question until `play` asks it."""
         self._asked = ask, question
 

@@ -22,9 +22,9 @@ from selfsurf.scripts.terminal.environment import EnvironmentArguments, environm
 from selfsurf.scripts.terminal.limits import LimitArguments
 
 if TYPE_CHECKING:
+    from selfsurf.scripts.shell.commands import CommandExecutor
     from selfsurf.scripts.shell.folder import SessionFolder
-    from selfsurf.scripts.shell.goal import Interrupt
-    from selfsurf.scripts.shell.orders import Orders
+    from selfsurf.scripts.shell.goal import GoalInterrupt
     from selfsurf.scripts.shell.reader import Reader
     from selfsurf.scripts.shell.tabs import Tabs
 
@@ -148,11 +148,11 @@ def _converse(settings: Settings, session: SessionFolder, around: dict[str, Any]
     from selfsurf.agents import BACKENDS, COMPOSED
     from selfsurf.agents.play import make_decider
     from selfsurf.browser_env import EnvError
-    from selfsurf.scripts.shell.goal import Interrupt
-    from selfsurf.scripts.shell.orders import Orders
+    from selfsurf.scripts.shell.commands import CommandExecutor
+    from selfsurf.scripts.shell.goal import GoalInterrupt
     from selfsurf.scripts.shell.tabs import Tabs
 
-    tabs, agent, interrupt = Tabs(around), None, Interrupt()
+    tabs, agent, interrupt = Tabs(around), None, GoalInterrupt()
     try:
         with interrupt.listening():
             interrupt.thinks = True  # a signal at the prompt interrupts at once
@@ -173,7 +173,7 @@ def _converse(settings: Settings, session: SessionFolder, around: dict[str, Any]
                 "model": getattr(getattr(agent.agent, "policy", None), "name", None) or settings.model or None,
                 "adapter": settings.adapter or None, "environment": settings.environment.given(),
             }  # fmt: skip
-            orders = Orders(
+            orders = CommandExecutor(
                 agent, about, tabs, session, reader,
                 most_steps=settings.max_steps, limits=settings.limits, as_json=settings.as_json,
             )  # fmt: skip
@@ -192,7 +192,7 @@ def _converse(settings: Settings, session: SessionFolder, around: dict[str, Any]
             tabs.close()
 
 
-def _read(reader: Reader, orders: Orders, interrupt: Interrupt) -> None:
+def _read(reader: Reader, orders: CommandExecutor, interrupt: GoalInterrupt) -> None:
     """Read and carry out lines until the end of the input."""
     pressed = False
     while not (orders.over or interrupt.terminated):
@@ -238,9 +238,9 @@ def _reader(below: Callable[[], str], words: Callable[[str], Iterable[str]]) -> 
         ModuleNotFoundError: The input is a terminal, and prompt_toolkit is not installed.
     """
     from selfsurf.agents.model_files import home
-    from selfsurf.scripts.shell.orders import Orders
+    from selfsurf.scripts.shell.commands import CommandExecutor
     from selfsurf.scripts.shell.reader import Lines, Terminal
 
     if not sys.stdin.isatty():
         return Lines()
-    return Terminal(home() / "shell_history", below, Orders.all(), words)
+    return Terminal(home() / "shell_history", below, CommandExecutor.all(), words)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from selfsurf import agents
-from selfsurf.agents.play import Decider
+from selfsurf.agents.play import AgentAdapter
 from selfsurf.browser_env.classes import load_class
 
 _SECRET = re.compile(r"(?:^|_)(?:key|token|password|secret)$", re.IGNORECASE)
@@ -69,7 +69,7 @@ def _weights_hash(adapter: Path) -> str:
     return digest.hexdigest()
 
 
-def maker_of(agent: Any, options: dict[str, Any]) -> Callable[[], Decider]:
+def maker_of(agent: Any, options: dict[str, Any]) -> Callable[[], AgentAdapter]:
     """Return a factory of deciders that wrap the given object, or instances of the given class.
 
     A class that has only `act` is instantiated for each episode, as a named agent is.
@@ -78,16 +78,16 @@ def maker_of(agent: Any, options: dict[str, Any]) -> Callable[[], Decider]:
         ValueError: The object or class is not an agent.
     """
     if not isinstance(agent, type):
-        decider = Decider(agent)
+        decider = AgentAdapter(agent)
         return lambda: decider
     if hasattr(agent, "decide") or hasattr(agent, "act_batch"):
-        return lambda: Decider(agent(**options))
+        return lambda: AgentAdapter(agent(**options))
     if not hasattr(agent, "act"):
         raise ValueError(f"{agent.__name__} is no agent: it has neither act(obs) nor act_batch(observations).")
 
-    def make() -> Decider:
+    def make() -> AgentAdapter:
         agent(**options)  # fails now if it can't be made, rather than in every episode
-        return Decider(make=lambda job: agent(**options))
+        return AgentAdapter(make=lambda job: agent(**options))
 
     return make
 

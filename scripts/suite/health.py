@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from selfsurf.agents.play import Ask, Result
+from selfsurf.agents.play import EpisodeRequest, Result
 from selfsurf.browser_env import Outcome
 from selfsurf.scripts.suite.plan import Key
 from selfsurf.scripts.suite.reasons import alike
@@ -55,7 +55,7 @@ class Accounts:
         """Return the counts of an episode."""
         return self._attempts.setdefault(key, Attempts())
 
-    def add(self, ask: Ask, result: Result) -> None:
+    def add(self, ask: EpisodeRequest, result: Result) -> None:
         """Count an attempt that ended as `env_error`; it becomes a failure after `CRASHES` crashes during actions."""
         account = self.of((ask.job.env_id, ask.job.seed))
         account.env_errors += 1
@@ -88,7 +88,7 @@ class Health:
         self._reasons: dict[str, list[str]] = {}
         self._tasks: set[str] = set()
 
-    def add(self, ask: Ask, result: Result) -> str:
+    def add(self, ask: EpisodeRequest, result: Result) -> str:
         """Record the end of an attempt; return why the run should end, or an empty string."""
         task = ask.job.env_id
         if not result.masked:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from selfsurf.agents.play import Decider
+from selfsurf.agents.play import AgentAdapter
 from selfsurf.browser_env import Task
 from selfsurf.scripts.machine.processes import kill_tree
 from selfsurf.scripts.suite.plan import Plan
@@ -90,7 +90,7 @@ class InProcess:
         own: Tasks given as objects, as for `Worker`.
     """
 
-    def __init__(self, plan: Plan, agent: Callable[[], Decider] | None, own: Mapping[str, Task]) -> None:
+    def __init__(self, plan: Plan, agent: Callable[[], AgentAdapter] | None, own: Mapping[str, Task]) -> None:
         self._said: list[tuple[int, Message]] = []
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._worker = Worker(plan, 0, self._heard, self._inbox, agent=agent, own=own)

@@ -211,7 +211,7 @@ function begin(name, drawn) {
 """Script that starts a site as its task does, and posts the result that the page received."""
 
 
-class _Started:
+class _SetupPage:
     """A stand-in for the page in a task's setup, which keeps the data that the page is started with."""
 
     url = ""
@@ -226,7 +226,7 @@ class _Started:
 
 
 def _drawn(name: str, seed: int) -> tuple[Scenario, str, Any]:
-    task, page = scenario(name), _Started()
+    task, page = scenario(name), _SetupPage()
     goal = asyncio.run(task.setup(page, seeding.np_random(seed)[0]))
     return task, goal, page.drawn
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from selfsurf.agents.play import Ask, Job, Ledger, Result
+from selfsurf.agents.play import EpisodeRequest, Job, Ledger, Result
 from selfsurf.agents.play.job import failed
 from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.session.patience import Stopwatch
@@ -73,11 +73,11 @@ class _State:
     deaths: int = 0
     """Consecutive deaths before the worker was ready."""
     losses: int = 0
-    held: dict[int, Ask] = field(default_factory=dict)
+    held: dict[int, EpisodeRequest] = field(default_factory=dict)
     """Episodes sent to the worker and not finished, by number."""
     begun: set[int] = field(default_factory=set)
     """Numbers of the held episodes that are being played."""
-    acting: list[Ask] = field(default_factory=list)
+    acting: list[EpisodeRequest] = field(default_factory=list)
     """Episodes for which the agent has been queried and has not answered."""
     heard: float = field(default_factory=time.monotonic)
     """Monotonic time of the worker's last message, or of its last assignment after being idle."""
@@ -203,7 +203,7 @@ class Run:
             state.held[ask.number] = ask
             self._pool.send(number, ("run", ask))
 
-    def _ended(self, ask: Ask, result: Result, record: dict[str, Any] | None = None) -> None:
+    def _ended(self, ask: EpisodeRequest, result: Result, record: dict[str, Any] | None = None) -> None:
         ill = self._health.add(ask, result)
         if result.masked:
             self._accounts.add(ask, result)
@@ -220,7 +220,7 @@ class Run:
         if self._limits.unknown:
             raise RunError(self._limits.unknown)
 
-    def _record(self, ask: Ask, result: Result, record: dict[str, Any]) -> None:
+    def _record(self, ask: EpisodeRequest, result: Result, record: dict[str, Any]) -> None:
         account = self._accounts.of(_key(ask))
         ended = {name: record_of(result)[name] for name in ("outcome", "outcome_detail")}
         self._unsure.append({**record, **ended, **vars(account)})
@@ -315,5 +315,5 @@ def asked(plan: Plan) -> list[Key]:
     return [*((task, first) for task in tasks), *((task, seed) for task in tasks for seed in others)]
 
 
-def _key(ask: Ask) -> Key:
+def _key(ask: EpisodeRequest) -> Key:
     return ask.job.env_id, ask.job.seed

@@ -78,7 +78,7 @@ class Candidate:
 
 
 @dataclass
-class Sampled:
+class CandidateFile:
     """The content of a file of candidates."""
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -107,11 +107,13 @@ class Sampled:
         }  # fmt: skip
 
 
-class _LeftOut(Exception):
+class _NoCandidate(Exception):
     """An episode that makes no candidate; the message gives the reason."""
 
 
-def sample(folders: Iterable[Path], known: Sampled, since: float = 0.0, suite: Path | None = None) -> Sampled:
+def sample(
+    folders: Iterable[Path], known: CandidateFile, since: float = 0.0, suite: Path | None = None
+) -> CandidateFile:
     """Add candidates from real runs to the known ones.
 
     Args:
@@ -133,7 +135,7 @@ def sample(folders: Iterable[Path], known: Sampled, since: float = 0.0, suite: P
                     known.left_out.setdefault(run, "it ended before --since")
                 continue
             one = _candidate(episode, run)
-        except _LeftOut as why:
+        except _NoCandidate as why:
             known.left_out[run] = str(why)
             continue
         except EpisodeError:
@@ -183,19 +185,19 @@ def _candidate(episode: Episode, run: str) -> Candidate:
         EpisodeError: The episode can't be read.
     """
     if not _own_goal(episode.meta["env_id"]):
-        raise _LeftOut("it is of a task")
+        raise _NoCandidate("it is of a task")
     if episode.meta["outcome"] == "running":
-        raise _LeftOut("it has not ended")
+        raise _NoCandidate("it has not ended")
     goal = " ".join(masked(episode.meta["goal"]).split())
     if not goal:
-        raise _LeftOut("it has no goal")
+        raise _NoCandidate("it has no goal")
     steps = list(episode.steps())
     if not steps:
-        raise _LeftOut("nothing was done in it")
+        raise _NoCandidate("nothing was done in it")
     address = episode.meta["url"] or steps[0]["observation"]["url"]
     start = masked(str(address).partition("#")[0].partition("?")[0])
     if not start.startswith(("http://", "https://")):
-        raise _LeftOut("it did not start on a web page")
+        raise _NoCandidate("it did not start on a web page")
     verdict = verdict_of(episode)
     solved = verdict is not None and verdict.solved
     words = sorted({word.casefold() for word in re.findall(r"\w+", goal)})
@@ -278,7 +280,7 @@ def by_handle(candidates: Sequence[Candidate]) -> dict[str, Candidate]:
     return handles
 
 
-def write_samples(path: Path, sampled: Sampled) -> None:
+def write_samples(path: Path, sampled: CandidateFile) -> None:
     """Write a table for each candidate for a person to read, then the accepted ones and those left out."""
     head = "# Scenarios sampled from real runs. Read and correct each, then: selfsurf sample --accept NAME"
     tables = [f"[[candidates]]\n{as_toml(asdict(one))}" for one in sampled.candidates]
@@ -289,18 +291,20 @@ def write_samples(path: Path, sampled: Sampled) -> None:
     write_atomically(path, "\n\n".join([head, *tables]) + "\n")
 
 
-def read_samples(path: Path) -> Sampled:
+def read_samples(path: Path) -> CandidateFile:
     """Read a file of `write_samples`, possibly edited by a person; a missing file has no candidates.
 
     Raises:
         SpecError: The content is invalid.
     """
     if not path.exists():
-        return Sampled()
+        return CandidateFile()
     try:
         data = tomllib.loads(path.read_text(encoding="utf8"))
         candidates, accepted = ([Candidate(**one) for one in data.get(key, ())] for key in ("candidates", "accepted"))
-        return Sampled(candidates, accepted, {str(run): str(why) for run, why in data.get("left_out", {}).items()})
+        return CandidateFile(
+            candidates, accepted, {str(run): str(why) for run, why in data.get("left_out", {}).items()}
+        )
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise SpecError(f"{path} does not hold candidates: {error}.") from None
 

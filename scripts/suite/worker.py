@@ -18,7 +18,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from selfsurf.agents.play import Ask, Decider, Environments, Manner, Player, Result, Watch, make_decider
+from selfsurf.agents.play import (
+    AgentAdapter,
+    Environments,
+    EpisodeRequest,
+    Player,
+    PlayerCallbacks,
+    PlayOptions,
+    Result,
+    make_decider,
+)
 from selfsurf.agents.play.provenance import versions
 from selfsurf.browser_env import AsyncBrowserEnv, Outcome, Task, shutdown
 from selfsurf.browser_env.observe.screenshot import encode_png
@@ -39,7 +48,7 @@ LONGEST_NAME = 120
 """Maximum number of characters of a task's id in the name of an episode's folder."""
 
 
-class Worker(Watch):
+class Worker(PlayerCallbacks):
     """A worker that plays episodes.
 
     Args:
@@ -58,7 +67,7 @@ class Worker(Watch):
         send: Callable[[Message], None],
         inbox: queue.SimpleQueue[Message],
         *,
-        agent: Callable[[], Decider] | None = None,
+        agent: Callable[[], AgentAdapter] | None = None,
         own: Mapping[str, Task] | None = None,
     ) -> None:
         self._plan = plan
@@ -67,11 +76,11 @@ class Worker(Watch):
         self._inbox = inbox
         self._make = agent or (lambda: make_decider(plan.agent, dict(plan.agent_options)))
         self._own = own or {}
-        self._waiting: deque[Ask] = deque()
+        self._waiting: deque[EpisodeRequest] = deque()
         self._tasks = {str(task["id"]): task for task in plan.tasks}
         self._names = _names(list(self._tasks))
-        self._screenshots: dict[Ask, str] = {}
-        self._agent: Decider | None = None
+        self._screenshots: dict[EpisodeRequest, str] = {}
+        self._agent: AgentAdapter | None = None
 
     def serve(self) -> None:
         """Load the agent, work until stopped, and close everything."""
@@ -97,7 +106,7 @@ class Worker(Watch):
             self._task_of, self._slots, max_episode_steps=plan.max_steps, headless=plan.headless,
             screenshot=plan.screenshots or agent.sees_images, **plan.env_options,
         )  # fmt: skip
-        manner = Manner(
+        manner = PlayOptions(
             episode_timeout=plan.episode_timeout, slow_agent=Outcome.TIMEOUT, agent_errors="fail", keep_steps=False
         )
         self._player = Player(
@@ -130,11 +139,11 @@ class Worker(Watch):
             self._agent.close()
             self._agent = None
 
-    def begun(self, ask: Ask) -> None:
+    def begun(self, ask: EpisodeRequest) -> None:
         """Report that an episode has begun."""
         self._send(("begun", ask))
 
-    def acting(self, asks: Sequence[Ask]) -> None:
+    def acting(self, asks: Sequence[EpisodeRequest]) -> None:
         """Report that the agent is being queried."""
         self._send(("acting", list(asks)))
 
@@ -162,7 +171,7 @@ class Worker(Watch):
         about = self._tasks[name]
         return name_of(name, about["folder"], **about["options"])
 
-    def _record(self, ask: Ask) -> EpisodeWriter | None:
+    def _record(self, ask: EpisodeRequest) -> EpisodeWriter | None:
         if self._plan.logs == "none":
             return None
         name = self._name(ask)
@@ -175,7 +184,7 @@ class Worker(Watch):
         models = {"model": options.get("model"), "adapter": options.get("adapter")}
         return EpisodeWriter(folder, {**about, **models})
 
-    async def _picture(self, ask: Ask, result: Result, env: AsyncBrowserEnv) -> None:
+    async def _picture(self, ask: EpisodeRequest, result: Result, env: AsyncBrowserEnv) -> None:
         """Save a screenshot of the end of an unsolved episode."""
         if result.outcome in (Outcome.SOLVED, Outcome.ENV_ERROR):
             return
@@ -188,10 +197,10 @@ class Worker(Watch):
             write_atomically(path, encode_png(pixels))
             self._screenshots[ask] = name
 
-    def _name(self, ask: Ask) -> str:
+    def _name(self, ask: EpisodeRequest) -> str:
         return f"{self._names[ask.job.env_id]}_{ask.job.seed}"
 
-    def _done(self, ask: Ask, result: Result) -> None:
+    def _done(self, ask: EpisodeRequest, result: Result) -> None:
         record = {**record_of(result), "screenshot": self._screenshots.pop(ask, None)}
         episode = f"episodes/{self._name(ask)}"
         if self._plan.logs == "unsolved" and result.solved:

@@ -118,7 +118,7 @@ def training_progress(
         yield learned
 
 
-class _Shown(logging.Handler):
+class _ConsoleHandler(logging.Handler):
     """Log handler that prints to the console; if thorough, with times, logger names and tracebacks."""
 
     def __init__(self, *, thorough: bool) -> None:
@@ -141,7 +141,7 @@ def logged(*, verbose: bool) -> Iterator[None]:
     logger = logging.getLogger("selfsurf")
     levels = {logger: logging.DEBUG} if verbose else {logging.getLogger("selfsurf.agents.model_files"): logging.INFO}
     before = {each: each.level for each in levels}
-    handlers, logger.handlers = logger.handlers, [_Shown(thorough=verbose)]
+    handlers, logger.handlers = logger.handlers, [_ConsoleHandler(thorough=verbose)]
     for each, level in levels.items():
         each.setLevel(level)
     if verbose:
@@ -182,7 +182,7 @@ def tail(trace: str) -> str:
     return "\n".join(["  ..."] * (len(lines) > LAST_LINES) + lines[-LAST_LINES:])
 
 
-class _Left(io.FileIO):
+class _ClosedOutput(io.FileIO):
     """An output file that discards writes once its reader is gone, as with `head` or a closed window."""
 
     def write(self, data: Any, /) -> int:
@@ -210,7 +210,7 @@ def let_readers_leave() -> None:
             continue
         stream.flush()
         left = io.TextIOWrapper(
-            io.BufferedWriter(_Left(descriptor, "w", closefd=False)), stream.encoding, stream.errors,
+            io.BufferedWriter(_ClosedOutput(descriptor, "w", closefd=False)), stream.encoding, stream.errors,
             line_buffering=stream.line_buffering, write_through=getattr(stream, "write_through", False),
         )  # fmt: skip
         setattr(sys, name, left)

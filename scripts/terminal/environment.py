@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 import typer
 
-from selfsurf.browser_env.environment import EnvironmentSettings
+from selfsurf.browser_env.env_options import EnvironmentSettings
 from selfsurf.scripts.terminal.command import Arguments
 
 T = TypeVar("T", bound="EnvironmentArguments")

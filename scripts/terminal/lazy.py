@@ -42,7 +42,7 @@ class _Command(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-class _Named(TyperCommand):
+class _LazyCommand(TyperCommand):
     """A command of which only the name and help text are loaded, as the group's `--help` requires."""
 
     def load(self, where: str) -> Any:
@@ -88,12 +88,16 @@ def lazy_group(commands: Commands) -> type[TyperGroup]:
 
     class Lazy(TyperGroup):
         def __init__(self, **options: Any) -> None:
-            named = {name: _Named(name, help=about) for name, (_, about) in commands.items()}
+            named = {name: _LazyCommand(name, help=about) for name, (_, about) in commands.items()}
             super().__init__(**{**options, "commands": named})
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             name, command, rest = super().resolve_command(ctx, args)
-            return name, command.load(commands[str(command.name)][0]) if isinstance(command, _Named) else command, rest
+            return (
+                name,
+                command.load(commands[str(command.name)][0]) if isinstance(command, _LazyCommand) else command,
+                rest,
+            )
 
     return Lazy
 

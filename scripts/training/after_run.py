@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from selfsurf.extras import how_to_install
-from selfsurf.scripts.terminal.asking import goal_reached
 from selfsurf.scripts.terminal.console import VERBOSE, training_progress
+from selfsurf.scripts.terminal.prompts import goal_reached
 
 if TYPE_CHECKING:
     from selfsurf.agents.llm_agent import LLMAgent
@@ -51,7 +51,7 @@ UNTAUGHT: dict[str, Sequence[Any]] = {
 
 
 @dataclass(frozen=True)
-class Learned:
+class UpdateResult:
     """The result of an update."""
 
     adapter: str | None
@@ -129,7 +129,7 @@ def settings_of_update(episode: Path, options: Mapping[str, Any], prompt: Mappin
 
 def learn_from(
     episode: Path, options: Mapping[str, Any], prompt: Mapping[str, Any], interrupts: Interrupts, *, silent: bool
-) -> Learned:
+) -> UpdateResult:
     """Train on a finished episode, if there is something to learn from it.
 
     Args:
@@ -144,35 +144,37 @@ def learn_from(
 
     folder = training_folder(episode)
     found: Verdict | None = None
-    learned = Learned(None, "interrupted")
+    learned = UpdateResult(None, "interrupted")
     try:
         interrupts.release()
         if Episode(episode).meta["outcome"] == Outcome.ENV_ERROR:
-            return Learned(None, "the infrastructure failed, which says nothing of the agent")
+            return UpdateResult(None, "the infrastructure failed, which says nothing of the agent")
         found = _verdict(episode)
         if found is None:
-            return Learned(None, "nobody said whether the goal was reached (`selfsurf mark`, `selfsurf judge`)")
+            return UpdateResult(None, "nobody said whether the goal was reached (`selfsurf mark`, `selfsurf judge`)")
         lessons, reason = _lessons(episode, prompt["actions"], solved=found.solved)
         if reason:
-            return Learned(None, reason, found.says)
+            return UpdateResult(None, reason, found.says)
         settings = settings_of_update(episode, options, prompt)
         learned = _update(settings, folder, found, lessons, silent=silent)
     except KeyboardInterrupt:
         pass
     except EpisodeError as error:
-        learned = Learned(None, str(error), found.says if found else None)
+        learned = UpdateResult(None, str(error), found.says if found else None)
     except Exception as error:  # a failed update must not change the result of the run
         logging.getLogger(__name__).debug("The update failed.", exc_info=True)
-        learned = Learned(None, f"the update failed: {error or type(error).__name__}", found.says if found else None)
+        learned = UpdateResult(
+            None, f"the update failed: {error or type(error).__name__}", found.says if found else None
+        )
     finally:
         interrupts.hold()
     if interrupts.seen:  # a library may have turned the interrupt into an error of its own
-        learned = Learned(None, "interrupted", found.says if found else None)
+        learned = UpdateResult(None, "interrupted", found.says if found else None)
     _tidy(folder, keep=learned.adapter is not None)
     return learned
 
 
-def said(learned: Learned, options: Mapping[str, Any], again: list[str]) -> str:
+def said(learned: UpdateResult, options: Mapping[str, Any], again: list[str]) -> str:
     """Return the message about an update.
 
     Args:
@@ -200,11 +202,11 @@ def _verdict(episode: Path) -> Verdict | None:
 
 def _lessons(episode: Path, kinds: tuple[str, ...], *, solved: bool) -> tuple[int, str]:
     """Return the number of steps with a later solution to learn, and the reason if there is nothing to learn."""
-    from selfsurf.browser_env.record.checked import CheckedEpisode
     from selfsurf.browser_env.record.episode import EpisodeError
+    from selfsurf.browser_env.record.untrusted import UntrustedEpisode
     from selfsurf.sdft.rows.stored import load_stored, states_of
 
-    CheckedEpisode(episode)
+    UntrustedEpisode(episode)
     try:
         (stored,) = load_stored([episode], hindsight=True).episodes
     except EpisodeError:
@@ -216,7 +218,7 @@ def _lessons(episode: Path, kinds: tuple[str, ...], *, solved: bool) -> tuple[in
     return len(stored.hindsight.later) if stored.hindsight else 0, ""
 
 
-def _update(settings: TrainSettings, folder: Path, found: Verdict, lessons: int, *, silent: bool) -> Learned:
+def _update(settings: TrainSettings, folder: Path, found: Verdict, lessons: int, *, silent: bool) -> UpdateResult:
     from selfsurf.sdft import train
     from selfsurf.sdft.trainers.batches import NothingToTeach
 
@@ -226,17 +228,19 @@ def _update(settings: TrainSettings, folder: Path, found: Verdict, lessons: int,
         with _calm(), shown as update:
             summary = train(settings, folder, progress=update)
     except NothingToTeach:
-        return Learned(None, "told what was done, the model would do nothing else than it does", found.says, lessons)
+        return UpdateResult(
+            None, "told what was done, the model would do nothing else than it does", found.says, lessons
+        )
     evaluation, recorded = summary["evaluation"], summary["recorded"]
     best, base = evaluation["best"], evaluation["base"]
     sampled = summary["learning"].get("steps/right")
     if best["step"] == 0:
-        return Learned(None, f"each attempt was undone ({_undone(folder)})", found.says, lessons, evaluation)
+        return UpdateResult(None, f"each attempt was undone ({_undone(folder)})", found.says, lessons, evaluation)
     if not found.solved and not recorded["right"]:
-        return Learned(None, "it does nothing of what was taught", found.says, lessons, evaluation)
+        return UpdateResult(None, "it does nothing of what was taught", found.says, lessons, evaluation)
     if sampled and sampled["first"] - sampled["last"] > 0.5:  # averaged over three steps each
         fell = f"sampled, it did what was shown less often ({sampled['first']:.2f} before, {sampled['last']:.2f} after)"
-        return Learned(None, fell, found.says, lessons, evaluation)
+        return UpdateResult(None, fell, found.says, lessons, evaluation)
     what = (
         "what solved it" if found.solved else "what worked later where something went wrong, and what earned a reward"
     )
@@ -252,7 +256,7 @@ def _update(settings: TrainSettings, folder: Path, found: Verdict, lessons: int,
         f"{base['perplexity']:.2f} before and {best['perplexity']:.2f} after. One episode shows no gain elsewhere, and "
         "no loss: measure the adapter before you rely on it"
     )
-    return Learned(summary["adapter"], why, found.says, lessons, evaluation)
+    return UpdateResult(summary["adapter"], why, found.says, lessons, evaluation)
 
 
 def _undone(folder: Path) -> str:

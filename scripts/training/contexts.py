@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.agents.policy import Completion
     from selfsurf.sdft.rollouts import Job, Step
-    from selfsurf.sdft.teacher.context import Context, Told
+    from selfsurf.sdft.teacher.context import PrivilegedContext, TeacherContext
     from selfsurf.sdft.teacher.recording import Recording
 
 TASKS = ("click-button", "click-dialog-2", "click-tab-2", "enter-text", "login-user", "click-option")
@@ -69,10 +69,10 @@ def measure(
     from selfsurf.sdft.agent import make_agent
     from selfsurf.sdft.rollouts import Job, Rollouts
     from selfsurf.sdft.settings import TrainSettings
-    from selfsurf.sdft.teacher.demonstrations import Demonstrations, Hindsight
-    from selfsurf.sdft.teacher.feedback import Feedback
-    from selfsurf.sdft.teacher.lessons import Lessons
-    from selfsurf.sdft.teacher.oracle import Oracle
+    from selfsurf.sdft.teacher.demonstrations import DemonstrationContext, HindsightContext
+    from selfsurf.sdft.teacher.feedback import FeedbackContext
+    from selfsurf.sdft.teacher.lessons import LessonContext
+    from selfsurf.sdft.teacher.oracle import OracleContext
 
     settings = TrainSettings(model=model, tasks=tuple(f"MiniWoB/{task}-v0" for task in tasks), seed=seed)
     policy = TransformersPolicy(model)
@@ -80,21 +80,21 @@ def measure(
     jobs = [Job(task, number) for task in settings.tasks for number in range(seed, seed + seeds)]
     with Rollouts(8, max_episode_steps=STEPS) as rollouts:
         results = rollouts.run(make_agent(policy, settings, sampling=True), jobs, lead=lead)
-    shown = Demonstrations((_oracle_episode(job) for job in jobs), settings.actions)
-    arms: dict[str, tuple[Sequence[Context], Sight]] = {
-        "oracle": ([Oracle()], "all"),
-        "oracle, page only": ([Oracle()], "page"),
-        "oracle, goal only": ([Oracle()], "goal"),
+    shown = DemonstrationContext((_oracle_episode(job) for job in jobs), settings.actions)
+    arms: dict[str, tuple[Sequence[TeacherContext], Sight]] = {
+        "oracle": ([OracleContext()], "all"),
+        "oracle, page only": ([OracleContext()], "page"),
+        "oracle, goal only": ([OracleContext()], "goal"),
         "demonstration": ([shown], "all"),
-        "hindsight": ([Hindsight((), settings.actions)], "all"),
-        "feedback": ([Feedback()], "all"),
-        "feedback, oracle": ([Feedback(), Oracle()], "all"),
+        "hindsight": ([HindsightContext((), settings.actions)], "all"),
+        "feedback": ([FeedbackContext()], "all"),
+        "feedback, oracle": ([FeedbackContext(), OracleContext()], "all"),
     }
     for wording in wordings:
-        oracle = Oracle()
+        oracle = OracleContext()
         oracle.wording = wording
         arms[f'oracle, "{wording}"'] = ([oracle], "all")
-    lessons = {name: Lessons(contexts).of(results) for name, (contexts, _) in arms.items()}
+    lessons = {name: LessonContext(contexts).of(results) for name, (contexts, _) in arms.items()}
     states = [
         (episode, number, step)
         for episode, result in enumerate(results)
@@ -121,7 +121,7 @@ def _oracle_episode(job: Job) -> Recording:
     """Let the oracle play the episode, and return the recording."""
     from selfsurf.agents.scripted import OracleAgent
     from selfsurf.sdft.rollouts import Rollouts
-    from selfsurf.sdft.teacher.recording import Recording, Shown
+    from selfsurf.sdft.teacher.recording import RecordedStep, Recording
 
     with Rollouts(1) as rollouts:
         (result,) = rollouts.run(OracleAgent(), [job])
@@ -130,11 +130,11 @@ def _oracle_episode(job: Job) -> Recording:
         raise RuntimeError(
             f"{job.env_id}, seed {job.seed}: the oracle played nothing ({result.outcome}): {result.detail}"
         )
-    shown = tuple(Shown(step.observation, parse_action(step.decision.action)) for step in told)
+    shown = tuple(RecordedStep(step.observation, parse_action(step.decision.action)) for step in told)
     return Recording(job.env_id, told[0].observation["goal"], job.seed, shown)
 
 
-def _row(step: Step, told: Told | None, plain: _Scores, taught: _Scores | None) -> dict[str, Any]:
+def _row(step: Step, told: PrivilegedContext | None, plain: _Scores, taught: _Scores | None) -> dict[str, Any]:
     right = _right(step)
     return {
         "told": told is not None,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from selfsurf.scripts.report.turns import OURS, Work
+from selfsurf.scripts.report.turns import OURS, Workload
 from selfsurf.scripts.terminal.console import progress
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def measure(model: str, *, rows: int, rounds: int, quantization: Quantization | 
         "threads": torch.get_num_threads(), "rows": len(samples), "tokens": _sizes(samples),
     }  # fmt: skip
     del policy
-    work = Work("step", targets={TRL: TARGET})
+    work = Workload("step", targets={TRL: TARGET})
     with tempfile.TemporaryDirectory() as folder:
         contenders = {
             OURS: _ours(model, samples, Path(folder), quantization),

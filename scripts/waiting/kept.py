@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents.play.taken_up import question_of
+from selfsurf.agents.play.resume_point import question_of
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.journal import Journal
 from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
@@ -32,7 +32,7 @@ LOOKS, LOOKED = 3, 0.02
 """Attempts to lock a run, and seconds between them; listing the runs locks each for a moment."""
 
 
-class KeptRun:
+class WaitingRun:
     """A run that can be continued by another process, found by the folder of its episode."""
 
     def __init__(self, folder: Path) -> None:
@@ -44,7 +44,7 @@ class KeptRun:
         self._stopping = self.running / "stopping"
 
     @classmethod
-    def begin(cls, folder: Path, settings: str) -> KeptRun:
+    def begin(cls, folder: Path, settings: str) -> WaitingRun:
         """Create the files of a new run, and lock it."""
         run = cls(folder)
         run.running.mkdir(parents=True, mode=0o700)
@@ -159,9 +159,9 @@ class KeptRun:
         return self.running / f"answer-{question['step']}-{question['time']}.json"
 
 
-def kept_runs(parent: Path) -> list[KeptRun]:
+def kept_runs(parent: Path) -> list[WaitingRun]:
     """Return the unfinished runs in a folder, sorted by path."""
-    return [KeptRun(path.parent.parent) for path in sorted(parent.glob("*/running/run.json"))]
+    return [WaitingRun(path.parent.parent) for path in sorted(parent.glob("*/running/run.json"))]
 
 
 def _write(path: Path, text: str) -> None:

@@ -9,12 +9,12 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from selfsurf.agents.play import Ask, Player
-from selfsurf.browser_env.asking import HINT
+from selfsurf.agents.play import EpisodeRequest, Player
+from selfsurf.browser_env.human_input import HINT
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.safety.terminal import Prompt, printable
 from selfsurf.scripts.terminal.live import View
-from selfsurf.scripts.waiting.kept import KeptRun
+from selfsurf.scripts.waiting.kept import WaitingRun
 
 
 class Person:
@@ -28,9 +28,9 @@ class Person:
             `run` is None.
     """
 
-    def __init__(self, writer: EpisodeWriter, view: View, run: KeptRun | None, console: Console | None) -> None:
+    def __init__(self, writer: EpisodeWriter, view: View, run: WaitingRun | None, console: Console | None) -> None:
         self._writer, self._view, self._run, self._console = writer, view, run, console
-        self._open: Ask | None = None
+        self._open: EpisodeRequest | None = None
         self._question: dict[str, Any] = {}
         self._prompt: Prompt | None = None
 
@@ -39,7 +39,7 @@ class Person:
         """Whether the run is waiting for an answer."""
         return self._open is not None
 
-    def asked(self, ask: Ask, question: dict[str, str]) -> None:
+    def asked(self, ask: EpisodeRequest, question: dict[str, str]) -> None:
         """Record a question on disk, and show it."""
         self._writer.note_before("asked", **question)
         self._open = ask
@@ -86,7 +86,7 @@ class Person:
             self.leave()
             return None if self._run is not None else ""
 
-    def _begin_anew(self, run: KeptRun, text: str) -> NoReturn:
+    def _begin_anew(self, run: WaitingRun, text: str) -> NoReturn:
         """Replace this process by one that opens a new browser, because the state of the old browser is lost."""
         run.bring(self._question, text)
         silent = ["--json"] if self._console is None else []

@@ -27,7 +27,7 @@ PACKED = "selfsurf_packed"
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedRows:
     """Rows packed end to end, with shared prefixes stored once."""
 
     ids: torch.Tensor
@@ -38,12 +38,12 @@ class Packed:
     """Indices of each row's tokens among the packed tokens."""
     spans: list[int]
     """Lengths of the spans into which the N tokens are split, such that every row consists of whole spans."""
-    rows: list[Row]
+    rows: list[RowLayout]
     """Rows that add tokens, in the order of these tokens."""
 
 
 @dataclass(frozen=True)
-class Row:
+class RowLayout:
     """Attention layout of one packed row."""
 
     own: int
@@ -55,7 +55,7 @@ class Row:
     prefix."""
 
 
-def pack(rows: Sequence[list[int]], device: torch.device | None = None) -> Packed:
+def pack(rows: Sequence[list[int]], device: torch.device | None = None) -> PackedRows:
     """Pack rows of token ids end to end."""
     places: list[list[int]] = [[] for _ in rows]
     ids: list[int] = []
@@ -73,13 +73,13 @@ def pack(rows: Sequence[list[int]], device: torch.device | None = None) -> Packe
             laid.append((own, before))
     cuts = sorted({0, len(ids)} | {cut for _, path in laid for cut in _breaks(path)})
     number = {start: number for number, start in enumerate(cuts)}
-    return Packed(
+    return PackedRows(
         ids=torch.tensor(ids, device=device),
         positions=torch.tensor(positions, device=device),
         places=places,
         spans=[end - start for start, end in itertools.pairwise(cuts)],
         rows=[
-            Row(own, [number[place] for place in path if place in number], _mask(own, len(path), device))
+            RowLayout(own, [number[place] for place in path if place in number], _mask(own, len(path), device))
             for own, path in laid
         ],
     )
@@ -108,7 +108,7 @@ def _attend(
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
-    packed: Packed | None = None,
+    packed: PackedRows | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     if packed is None:

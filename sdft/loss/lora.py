@@ -33,7 +33,7 @@ def _forward(layer: Any, x: torch.Tensor, *args: Any, **options: Any) -> torch.T
     base, scale = layer.base_layer, layer.scaling[name]
     if not torch.is_grad_enabled():
         return _sum(x, base.weight, base.bias, down.to(x.dtype), (up * scale).to(x.dtype))[0]
-    sum_: torch.Tensor = _Lean.apply(x, base.weight, base.bias, down, up, scale)
+    sum_: torch.Tensor = _LeanLora.apply(x, base.weight, base.bias, down, up, scale)
     return sum_
 
 
@@ -61,7 +61,7 @@ def _plain(layer: Any, name: str, x: torch.Tensor) -> bool:
     )
 
 
-class _Lean(torch.autograd.Function):
+class _LeanLora(torch.autograd.Function):
     """LoRA layer `x @ weight.T + bias + scale * (x @ down.T) @ up.T`, with gradients except for weight and bias."""
 
     @staticmethod

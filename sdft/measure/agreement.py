@@ -36,7 +36,7 @@ _TOGETHER = 8
 """Number of states in one call of the model."""
 
 
-class Missed(BaseModel):
+class MissedAction(BaseModel):
     """A recorded action that the agent doesn't reproduce."""
 
     model_config = ConfigDict(frozen=True)
@@ -47,7 +47,7 @@ class Missed(BaseModel):
     did: str
 
 
-class Followed(BaseModel):
+class ChoiceAgreement(BaseModel):
     """How often an agent makes a choice according to the goal."""
 
     model_config = ConfigDict(frozen=True)
@@ -80,7 +80,7 @@ class Agreement(BaseModel):
     right: int
     """Number of recorded actions that the agent reproduces."""
     of: int
-    missed: list[Missed]
+    missed: list[MissedAction]
     solved: int
     """Number of recorded episodes, among those that a task judges, that the agent solved from beginning to end."""
     judged: int
@@ -89,7 +89,7 @@ class Agreement(BaseModel):
     elsewhere: int = 0
     held_out: bool = False
     """Whether the compared states were held out of training."""
-    choices: list[Followed] = []
+    choices: list[ChoiceAgreement] = []
     """Test results for the choices in the recordings."""
 
     @property
@@ -116,7 +116,7 @@ class Agreement(BaseModel):
         return f"{said[0].upper()}{said[1:]}." if said else ""
 
 
-class Place(Protocol):
+class RecordedState(Protocol):
     """A recorded state."""
 
     @property
@@ -132,8 +132,8 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A recorded step that implements `Place`."""
+class StepInRecording:
+    """A recorded step that implements `RecordedState`."""
 
     recording: Recording
     index: int
@@ -149,9 +149,9 @@ class Shown:
         return bring(agent, self.recording, self.index, slot)
 
 
-def missed_at(agent: LLMAgent, states: Sequence[Place]) -> list[Missed | None]:
+def missed_at(agent: LLMAgent, states: Sequence[RecordedState]) -> list[MissedAction | None]:
     """Return the agent's action at each state where it differs from the recorded one; None where it doesn't."""
-    found: list[Missed | None] = []
+    found: list[MissedAction | None] = []
     for start in range(0, len(states), _TOGETHER):
         some = states[start : start + _TOGETHER]
         seen = [state.bring(agent, slot) for slot, state in enumerate(some)]
@@ -161,11 +161,11 @@ def missed_at(agent: LLMAgent, states: Sequence[Place]) -> list[Missed | None]:
                 found.append(None)
                 continue
             told = did if isinstance(did, str) else describe(did, obs)
-            found.append(Missed(step=state.index + 1, recorded=describe(shown, obs), did=told))
+            found.append(MissedAction(step=state.index + 1, recorded=describe(shown, obs), did=told))
     return found
 
 
-def agreement_at(agent: LLMAgent, states: Sequence[Place], *, held_out: bool) -> Agreement:
+def agreement_at(agent: LLMAgent, states: Sequence[RecordedState], *, held_out: bool) -> Agreement:
     """Compare an agent's actions with the recorded actions at recorded states, without playing.
 
     Args:
@@ -187,7 +187,9 @@ def agreement(agent: LLMAgent, recordings: Sequence[Recording], rollouts: Rollou
         recordings: complete recordings from disk.
         rollouts: environments in which the first recorded episodes with a judge are played again.
     """
-    states = [Shown(one, index) for one in recordings for index, shown in enumerate(one.steps) if shown.sayable]
+    states = [
+        StepInRecording(one, index) for one in recordings for index, shown in enumerate(one.steps) if shown.sayable
+    ]
     missed = [one for one in missed_at(agent, states) if one is not None]
     jobs = list(dict.fromkeys(Job(one.env_id, one.seed) for one in recordings if task_of(one.env_id).judges))
     goals = {(one.env_id, one.goal) for one in recordings}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.sdft.measure.agreement import Followed, Shown, missed_at
+from selfsurf.sdft.measure.agreement import ChoiceAgreement, StepInRecording, missed_at
 from selfsurf.sdft.rows.choices import Choice, choices_of
 from selfsurf.sdft.rows.variation import varied
 from selfsurf.sdft.teacher.recording import Recording
@@ -25,14 +25,14 @@ _SEED = 7_000_003
 _TOGGLES = ("checkbox", "switch", "menuitemcheckbox")
 
 
-def followed(agent: LLMAgent, recordings: Sequence[Recording]) -> list[Followed]:
+def followed(agent: LLMAgent, recordings: Sequence[Recording]) -> list[ChoiceAgreement]:
     """Test an agent at the choices of recordings, in variations; add the choices that no recording can teach.
 
     Args:
         agent: an agent that acts greedily.
         recordings: complete recordings from disk.
     """
-    found: dict[str, list[Shown]] = {}
+    found: dict[str, list[StepInRecording]] = {}
     for number, recording in enumerate(recordings[:MOST]):
         for choice in choices_of(recording):
             if choice.columns:
@@ -41,11 +41,11 @@ def followed(agent: LLMAgent, recordings: Sequence[Recording]) -> list[Followed]
     for label, states in found.items():
         asked = states[:: max(1, len(states) // TRIES)][:TRIES]
         missed = missed_at(agent, asked)
-        results.append(Followed(label=label, right=missed.count(None), of=len(asked)))
+        results.append(ChoiceAgreement(label=label, right=missed.count(None), of=len(asked)))
     return [*results, *untold(recordings)]
 
 
-def untold(recordings: Sequence[Recording]) -> list[Followed]:
+def untold(recordings: Sequence[Recording]) -> list[ChoiceAgreement]:
     """Return the choices that no recording can teach: equal in all recordings and never named by a goal."""
     chosen: dict[str, set[str]] = {}
     told: set[str] = set()
@@ -56,15 +56,15 @@ def untold(recordings: Sequence[Recording]) -> list[Followed]:
         for name, state in _toggled(recording).items():
             chosen.setdefault(name, set()).add(state)
     return [
-        Followed(label=label, recorded=next(iter(names)))
+        ChoiceAgreement(label=label, recorded=next(iter(names)))
         for label, names in chosen.items()
         if len(names) == 1 and label not in told
     ]
 
 
-def _tries(recording: Recording, choice: Choice, number: int) -> list[Shown]:
+def _tries(recording: Recording, choice: Choice, number: int) -> list[StepInRecording]:
     drawn = (varied(recording, np.random.default_rng([_SEED, number, each])) for each in range(TRIES))
-    return [Shown(one, choice.step) for one in drawn]
+    return [StepInRecording(one, choice.step) for one in drawn]
 
 
 def _toggled(recording: Recording) -> dict[str, str]:

@@ -11,16 +11,16 @@ import mlx.core as mx
 import numpy as np
 
 from selfsurf.sdft.loss import practice, rehearsal
-from selfsurf.sdft.mlx.loss import Padded, logprobs, padded
+from selfsurf.sdft.mlx.loss import PaddedRows, logprobs, padded
 from selfsurf.sdft.mlx.student import Student, TrainedPolicy
 from selfsurf.sdft.settings import TrainSettings
 
 
 @dataclass(frozen=True)
-class Kept:
+class RetentionRows:
     """Rows of one step on which the student is kept close to another distribution."""
 
-    rows: Padded
+    rows: PaddedRows
     target: mx.array
     """Log-probabilities of the other distribution, (B, C, V)."""
 
@@ -35,7 +35,7 @@ class Rehearsal:
     seed: int
     weight: float
 
-    def of(self, student: Student, step: int) -> Kept:
+    def of(self, student: Student, step: int) -> RetentionRows:
         """Return a step's texts, with the untrained model's log-probabilities after each of their tokens."""
         texts = [self.texts[row] for row in rehearsal.drawn(self.seed, step, len(self.texts), self.most)]
         ids = mx.array(texts)
@@ -43,7 +43,7 @@ class Rehearsal:
         with student.as_(student.base):
             target = logprobs(student.net, ids, at)
             mx.eval(target)
-        return Kept(Padded(ids, at, ids, mx.ones(ids.shape)), target)
+        return RetentionRows(PaddedRows(ids, at, ids, mx.ones(ids.shape)), target)
 
 
 class Practice:
@@ -66,13 +66,13 @@ class Practice:
             mx.eval(target)
             self._before.append(target)
 
-    def of(self, student: Student, step: int) -> Kept:
+    def of(self, student: Student, step: int) -> RetentionRows:
         """Return the practice rows of an optimizer step, with the adapter's log-probabilities of their tokens."""
         chosen = rehearsal.drawn(self._settings.seed, step, len(self._rows), self._settings.practice_rows)
         rows = padded([self._rows[row] for row in chosen])
         width = rows.at.shape[1]
         before = [self._before[row] for row in chosen]
-        return Kept(rows, mx.stack([mx.pad(one, [(0, width - len(one)), (0, 0)]) for one in before]))
+        return RetentionRows(rows, mx.stack([mx.pad(one, [(0, width - len(one)), (0, 0)]) for one in before]))
 
 
 def rehearsal_of(settings: TrainSettings, policy: TrainedPolicy, folder: Path, *, begun: bool) -> Rehearsal | None:

@@ -14,7 +14,7 @@ FORBIDDEN = -1e9
 
 
 @dataclass(frozen=True)
-class Padded:
+class PaddedRows:
     """Rows of prompt and completion in one batch, padded on the right, which causal attention ignores."""
 
     ids: mx.array
@@ -27,7 +27,7 @@ class Padded:
     """Mask (B, C), 1 for the completions' tokens, 0 for padding."""
 
 
-def padded(rows: Sequence[tuple[Sequence[int], Sequence[int]]], multiple: int = 1) -> Padded:
+def padded(rows: Sequence[tuple[Sequence[int], Sequence[int]]], multiple: int = 1) -> PaddedRows:
     """Pad rows of prompt and completion into a batch.
 
     Args:
@@ -47,10 +47,10 @@ def padded(rows: Sequence[tuple[Sequence[int], Sequence[int]]], multiple: int = 
         at.append([*range(len(prompt) - 1, len(own) - 1), *[0] * rest])
         targets.append([*completion, *[0] * rest])
         mask.append([1.0] * len(completion) + [0.0] * rest)
-    return Padded(mx.array(ids), mx.array(at), mx.array(targets), mx.array(mask))
+    return PaddedRows(mx.array(ids), mx.array(at), mx.array(targets), mx.array(mask))
 
 
-class _Picked:
+class _PickedPositions:
     """Body of a model that returns hidden states only at the given positions, so that no other logits are computed."""
 
     def __init__(self, body: Any, at: mx.array) -> None:
@@ -70,7 +70,7 @@ def logits_at(net: Any, ids: mx.array, at: mx.array) -> mx.array:
     if "model" not in holder:
         logits = net(ids)
         return logits[mx.arange(len(ids))[:, None], at].astype(mx.float32)
-    vars(holder)["model"] = _Picked(holder["model"], at)  # takes precedence over the module's own `model`
+    vars(holder)["model"] = _PickedPositions(holder["model"], at)  # takes precedence over the module's own `model`
     try:
         return net(ids).astype(mx.float32)
     finally:

@@ -10,12 +10,12 @@ import mlx.core as mx
 import numpy as np
 
 from selfsurf.sdft.mlx import loss as losses
-from selfsurf.sdft.mlx.forgetting import Kept
-from selfsurf.sdft.mlx.loss import Padded, padded
+from selfsurf.sdft.mlx.forgetting import RetentionRows
+from selfsurf.sdft.mlx.loss import PaddedRows, padded
 from selfsurf.sdft.mlx.student import Student, Weights
 from selfsurf.sdft.rows.samples import Sample, allowed_masks
 from selfsurf.sdft.teacher.following import FOLLOWS, Places, heeded, throughout
-from selfsurf.sdft.trainers.batches import KNOWN, Batches, Drawn
+from selfsurf.sdft.trainers.batches import KNOWN, Batches, StepRows
 
 ROWS = 8
 """Number of rows computed at a time; their gradients are summed over the step."""
@@ -48,7 +48,9 @@ class Objective:
         self._unlikely = wrap(mx.value_and_grad(self._cross_entropy))
         self._mixed = wrap(mx.value_and_grad(self._mixture))
 
-    def gradient(self, drawn: Drawn, kept: Mapping[str, tuple[float, Kept]]) -> tuple[float, Weights, dict[str, float]]:
+    def gradient(
+        self, drawn: StepRows, kept: Mapping[str, tuple[float, RetentionRows]]
+    ) -> tuple[float, Weights, dict[str, float]]:
         """Return the loss of a step, its gradient, and columns of the metrics.
 
         Args:
@@ -130,7 +132,7 @@ class Objective:
             figures["teacher/base"] = figures.get("teacher/base", 0) + sum(better)
         return teacher
 
-    def _heeded(self, rows: Sequence[Sample], one: Padded, teacher: mx.array) -> list[bool]:
+    def _heeded(self, rows: Sequence[Sample], one: PaddedRows, teacher: mx.array) -> list[bool]:
         """Return for each row whether it teaches; the others would make the student unlearn demonstrated actions."""
         now = self._softmax(self._run(self._read, self._student.weights, one.ids, one.at))
         places = self._batches.places(rows)
@@ -144,7 +146,7 @@ class Objective:
         assert weights is not None
         return self._run(self._read, weights, one.ids, one.at)
 
-    def _weights_of(self, rows: Sequence[Sample], one: Padded) -> tuple[mx.array, ...]:
+    def _weights_of(self, rows: Sequence[Sample], one: PaddedRows) -> tuple[mx.array, ...]:
         """Return the allowed tokens and the original log-probabilities for importance weights; empty if unused."""
         if self._settings.importance_clip is None:
             return ()
@@ -181,7 +183,7 @@ class Objective:
         self._batches.heard(heard)
         figures["recorded/distilled"] = sum(heard) / len(heard)
 
-    def _held(self, kept: Kept) -> tuple[float, Weights]:
+    def _held(self, kept: RetentionRows) -> tuple[float, Weights]:
         """Return the divergence from an earlier model: the mean over rows of the mean over each row's tokens."""
         mask = kept.rows.mask
         share = mask / mask.sum(-1, keepdims=True) / len(mask)
@@ -191,7 +193,9 @@ class Objective:
     def _run(self, function: Callable[..., Any], weights: Weights, *given: Any) -> Any:
         """Compute with `weights`, then restore the student's: tracing leaves placeholders in the model."""
         flat = [
-            part for one in given for part in ((one.ids, one.at, one.targets) if isinstance(one, Padded) else (one,))
+            part
+            for one in given
+            for part in ((one.ids, one.at, one.targets) if isinstance(one, PaddedRows) else (one,))
         ]
         try:
             found = function(weights, *flat)

@@ -31,8 +31,8 @@ from selfsurf.sdft.rows.stored import State
 from selfsurf.sdft.run import checkpoint_files as files
 from selfsurf.sdft.run.metrics import memory_figures
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.lessons import LessonContext
+from selfsurf.sdft.teacher.oracle import OracleContext
 from selfsurf.sdft.teacher.recording import Recording
 from selfsurf.sdft.trainers.batches import Batches
 
@@ -56,7 +56,7 @@ class MLXTrainer:
         rollouts: Rollouts | None = None,
         states: Sequence[State] = (),
         generator: Generator | None = None,
-        lessons: Lessons | None = None,
+        lessons: LessonContext | None = None,
         recordings: Sequence[Recording] = (),
         compared: bool = False,
         callbacks: Sequence[TrainerCallback] = (),
@@ -91,7 +91,7 @@ class MLXTrainer:
             jobs,
             episodes=settings.episodes_per_step,
             max_rows=settings.max_rows,
-            lessons=lessons or Lessons((Oracle(),)),
+            lessons=lessons or LessonContext((OracleContext(),)),
             recordings=recordings,
             recorded_rows=settings.recorded_rows if recordings else 0,
             compared=compared,

@@ -4,8 +4,8 @@
 is done: `LocalGenerator` in this process, `sdft.rollouts.ray_generator.RayGenerator` on a cluster.
 """
 
-from selfsurf.agents.play import Job, Result, Step, Tally
+from selfsurf.agents.play import EpisodeCounts, Job, Result, Step
 from selfsurf.sdft.rollouts.generator import Batch, Generator, LocalGenerator, RolloutError
 from selfsurf.sdft.rollouts.local import Rollouts
 
-__all__ = ["Batch", "Generator", "Job", "LocalGenerator", "Result", "RolloutError", "Rollouts", "Step", "Tally"]
+__all__ = ["Batch", "EpisodeCounts", "Generator", "Job", "LocalGenerator", "Result", "RolloutError", "Rollouts", "Step"]

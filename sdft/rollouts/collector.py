@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from selfsurf.agents.play.job import Job, derived
-from selfsurf.sdft.rollouts.generator import Batch, Books, Generator, RolloutError, Weights
+from selfsurf.sdft.rollouts.generator import Batch, Generator, RolloutError, RolloutStats, Weights
 
 if TYPE_CHECKING:
     import torch
@@ -137,7 +137,7 @@ class Collector:
         self._asked.remove(number)
 
     @property
-    def books(self) -> Books:
+    def books(self) -> RolloutStats:
         """Statistics of all episodes so far and of the workers."""
         return self._generator.books
 

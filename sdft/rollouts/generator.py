@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play.job import Job, Result
-from selfsurf.agents.play.ledger import Tally
+from selfsurf.agents.play.ledger import EpisodeCounts
 from selfsurf.sdft.rollouts.local import Rollouts
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Batch:
 
     results: list[Result]
     """Results of the episodes, in the order of the jobs."""
-    tally: Tally
+    tally: EpisodeCounts
     seconds: float = 0.0
     """Wall-clock seconds from the start of the first episode to the end of the last."""
     waited: float = 0.0
@@ -39,10 +39,10 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Books:
+class RolloutStats:
     """Statistics of a generator. Worker figures stay 0 if episodes run in this process."""
 
-    tally: Tally = field(default_factory=Tally)
+    tally: EpisodeCounts = field(default_factory=EpisodeCounts)
     """Tally of the collected batches."""
     browsers_lost: int = 0
     browsers_replaced: int = 0
@@ -87,7 +87,7 @@ class Generator(Protocol):
         """Drop a requested batch. Its number may be requested again."""
 
     @property
-    def books(self) -> Books:
+    def books(self) -> RolloutStats:
         """Statistics so far."""
 
 
@@ -114,7 +114,7 @@ class LocalGenerator:
         self._agent = agent
         self._lead = lead
         self._use = use
-        self._tally = Tally()
+        self._tally = EpisodeCounts()
         self._version = 0
         self._asked: dict[int, tuple[Sequence[Job], int]] = {}
 
@@ -142,6 +142,6 @@ class LocalGenerator:
         del self._asked[number]
 
     @property
-    def books(self) -> Books:
+    def books(self) -> RolloutStats:
         """Tally of the collected batches."""
-        return Books(self._tally)
+        return RolloutStats(self._tally)

@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.agents.play import Ask, Decider, Environments, Job, Ledger, Manner, Player, Result, Tally
+from selfsurf.agents.play import (
+    AgentAdapter,
+    Environments,
+    EpisodeCounts,
+    EpisodeRequest,
+    Job,
+    Ledger,
+    Player,
+    PlayOptions,
+    Result,
+)
 from selfsurf.agents.play.environments import is_exclusive
 from selfsurf.agents.play.provenance import versions
 from selfsurf.agents.scripted import OracleAgent
@@ -27,7 +37,7 @@ class Rollouts:
 
     def __init__(self, num_envs: int = 8, *, most: int | None = None, **env_options: Any) -> None:
         self.num_envs = 1 if is_exclusive(env_options) else num_envs  # a profile allows one episode at a time
-        self.tally = Tally()
+        self.tally = EpisodeCounts()
         """Tally of all runs so far."""
         self.most = most
         self._environments = Environments(task_of, self.num_envs, **env_options)
@@ -76,7 +86,7 @@ class Rollouts:
         own = agent.next_seed() if seed is None and isinstance(agent, LLMAgent) else seed
         ledger = Ledger(jobs, seed=own, version=version)
 
-        def record(ask: Ask) -> EpisodeWriter | None:
+        def record(ask: EpisodeRequest) -> EpisodeWriter | None:
             if folder is None:
                 return None
             task = ask.job.env_id
@@ -92,8 +102,8 @@ class Rollouts:
             return EpisodeWriter(folder / name, {**about, **(meta or {})})
 
         # No episode timeout: resets and steps have their own, and a slow agent isn't a failure.
-        manner = Manner(demonstrate=demonstrate, lead=lead, most=self.most)
-        player = Player(Decider(agent), self._environments, self.num_envs, manner, record=record)
+        manner = PlayOptions(demonstrate=demonstrate, lead=lead, most=self.most)
+        player = Player(AgentAdapter(agent), self._environments, self.num_envs, manner, record=record)
         try:
             while not ledger.done:
                 while player.has_room and (ask := ledger.next()) is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class About:
+class PolicyProperties:
     """Properties of a remote policy that an agent needs."""
 
     name: str
@@ -35,11 +35,11 @@ class About:
 
 
 _COPIED = ("guidance", "sees_images", "prompt_budget", "parameter_count", "context_length")
-"""Names of the attributes that `About` copies from the policy."""
+"""Names of the attributes that `PolicyProperties` copies from the policy."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompletionArguments:
     """Arguments of a `Policy.complete` call."""
 
     conversations: list[Conversation]
@@ -52,13 +52,13 @@ class Asked:
 class Model(Protocol):
     """Interface of a policy whose adapter can be replaced."""
 
-    def about(self) -> About:
+    def about(self) -> PolicyProperties:
         """Describe the model."""
 
     def use(self, version: int, weights: bytes) -> None:
         """Use an adapter, given its version and its tensors as safetensors bytes."""
 
-    def complete(self, asked: Asked) -> list[Completion]:
+    def complete(self, asked: CompletionArguments) -> list[Completion]:
         """Sample replies (`Policy.complete`)."""
 
 
@@ -129,7 +129,7 @@ class InProcess:
         self._name = name
         self.policy = policy
 
-    def about(self) -> About:
+    def about(self) -> PolicyProperties:
         """Describe the policy."""
         return about(self.policy, self._name, self.policy.tokenizer, self.policy.processor)
 
@@ -156,7 +156,7 @@ class InProcess:
             )
         self.policy.forget()
 
-    def complete(self, asked: Asked) -> list[Completion]:
+    def complete(self, asked: CompletionArguments) -> list[Completion]:
         """Sample replies with the policy."""
         rows: dict[str, Any] = asked.rows
         return self.policy.complete(asked.conversations, **rows, **asked.options)
@@ -203,7 +203,7 @@ class _Engine:
         self._used: tuple[int, bytes] = (0, b"")
         """Current version and its weights."""
 
-    def about(self) -> About:
+    def about(self) -> PolicyProperties:
         return about(self.policy, self.policy.name, self._tokenizer, None)
 
     def use(self, version: int, weights: bytes) -> None:
@@ -219,7 +219,7 @@ class _Engine:
             self._loaded = self._loaded[-2:]
         self.policy.adapter, self._used = name, (version, weights)
 
-    def complete(self, asked: Asked) -> list[Completion]:
+    def complete(self, asked: CompletionArguments) -> list[Completion]:
         try:
             completions = self._ask(asked)
         except PolicyError as error:
@@ -236,7 +236,7 @@ class _Engine:
                 )
         return completions
 
-    def _ask(self, asked: Asked) -> list[Completion]:
+    def _ask(self, asked: CompletionArguments) -> list[Completion]:
         rows: dict[str, Any] = asked.rows
         return self.policy.complete(asked.conversations, **rows, **asked.options)
 
@@ -284,13 +284,13 @@ class _Engine:
             raise PolicyError(f"{what} of {body['lora_name']}: {reply.status_code} {reply.text[:200]}")
 
 
-def about(policy: Policy, name: str, tokenizer: Any, processor: Any) -> About:
+def about(policy: Policy, name: str, tokenizer: Any, processor: Any) -> PolicyProperties:
     """Describe a policy."""
     copied: dict[str, Any] = {name: getattr(policy, name) for name in _COPIED}
-    return About(name, tokenizer=tokenizer, processor=processor, **copied)
+    return PolicyProperties(name, tokenizer=tokenizer, processor=processor, **copied)
 
 
-def merged(several: Sequence[Asked]) -> Asked:
+def merged(several: Sequence[CompletionArguments]) -> CompletionArguments:
     """Merge calls with the same options into one call."""
     rows = {name: [row for asked in several for row in asked.rows[name]] for name in several[0].rows}
-    return Asked([one for asked in several for one in asked.conversations], several[0].options, rows)
+    return CompletionArguments([one for asked in several for one in asked.conversations], several[0].options, rows)

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.agents.play import Ask, Decider, Environments, Manner, Player, Result, Times
+from selfsurf.agents.play import AgentAdapter, Environments, EpisodeRequest, Player, PlayerTimes, PlayOptions, Result
 from selfsurf.agents.policy import Policy
 from selfsurf.browser_env.classes import Sources
 from selfsurf.browser_env.session.patience import limited
 from selfsurf.browser_env.session.runtime import shutdown
 from selfsurf.envs_registry import task_of
 from selfsurf.sdft.rollouts.layout import RolloutSettings
-from selfsurf.sdft.rollouts.models import About
+from selfsurf.sdft.rollouts.models import PolicyProperties
 from selfsurf.sdft.rollouts.ray_cluster import speak, verbose
 from selfsurf.sdft.rollouts.ray_policy import RemotePolicy
 
@@ -41,7 +41,7 @@ class Setup:
     """Function that makes the acting agent around a policy. It is pickled for the worker, so it has to be a
     module-level function or a `functools.partial` of one."""
     layout: RolloutSettings
-    manner: Manner
+    manner: PlayOptions
     env_options: dict[str, Any]
     sources: Sources = field(default_factory=Sources)
     """Source code of the user's own prompt and functions that `agent_of` names."""
@@ -59,19 +59,19 @@ class BrowserWorker:
         about: properties of the policy workers' model.
     """
 
-    def __init__(self, setup: Setup, policies: Sequence[Any], first: int, about: About) -> None:
+    def __init__(self, setup: Setup, policies: Sequence[Any], first: int, about: PolicyProperties) -> None:
         speak(everything=setup.verbose)
         setup.sources.use()
         self._policy = RemotePolicy(about, policies, first, setup.layout)
-        contexts, agent = setup.layout.contexts, Decider(setup.agent_of(self._policy))
+        contexts, agent = setup.layout.contexts, AgentAdapter(setup.agent_of(self._policy))
         self._environments = Environments(task_of, contexts, **setup.env_options)
         self._player = Player(agent, self._environments, contexts, setup.manner, prepare=self._prepare)
         self._limit = setup.layout.episode_timeout + SLACK
         self._weights: dict[int, list[Any]] = {}
         self._sources: list[Any] = []
         self._playing: Counter[int] = Counter()  # episodes by version of their weights
-        self._asked: queue.SimpleQueue[tuple[Ask, Future[Result]]] = queue.SimpleQueue()
-        self._under_way: dict[int, tuple[Ask, Future[Result]]] = {}  # requests in progress, by `id`
+        self._asked: queue.SimpleQueue[tuple[EpisodeRequest, Future[Result]]] = queue.SimpleQueue()
+        self._under_way: dict[int, tuple[EpisodeRequest, Future[Result]]] = {}  # requests in progress, by `id`
         self._stopping = False
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -80,11 +80,11 @@ class BrowserWorker:
         """Return the id of this process."""
         return os.getpid()
 
-    async def times(self) -> Times:
+    async def times(self) -> PlayerTimes:
         """Return the worker's time by activity."""
         return self._player.times
 
-    async def play(self, ask: Ask, weights: list[Any], sources: list[Any]) -> Result:
+    async def play(self, ask: EpisodeRequest, weights: list[Any], sources: list[Any]) -> Result:
         """Run an episode.
 
         Args:
@@ -144,7 +144,7 @@ class BrowserWorker:
         with contextlib.suppress(Exception):
             self._environments.close()
 
-    def _answer(self, ask: Ask, result: Result) -> None:
+    def _answer(self, ask: EpisodeRequest, result: Result) -> None:
         _, ended = self._under_way.pop(id(ask))
         if not ended.done():
             ended.set_result(result)

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from selfsurf.agents.play.job import Ask, Job
+from selfsurf.agents.play.job import EpisodeRequest, Job
 from selfsurf.agents.play.ledger import Ledger
 from selfsurf.browser_env.classes import load_class
-from selfsurf.browser_env.environment import Program
+from selfsurf.browser_env.env_options import Program
 from selfsurf.browser_env.session.patience import Stopwatch
 from selfsurf.envs_registry.loading import sources_of
-from selfsurf.sdft.rollouts.generator import Batch, Books, RolloutError, Weights
+from selfsurf.sdft.rollouts.generator import Batch, RolloutError, RolloutStats, Weights
 from selfsurf.sdft.rollouts.models import ModelMaker
 from selfsurf.sdft.rollouts.ray_browser import SLACK, BrowserWorker, Hangs, Setup
 from selfsurf.sdft.rollouts.ray_cluster import get_patiently, reason_of
@@ -82,7 +82,7 @@ class _Flight:
 
     browser: int
     ledger: Ledger
-    ask: Ask
+    ask: EpisodeRequest
     since: float
 
 
@@ -159,7 +159,7 @@ class RayGenerator:
         self._sources: dict[frozenset[str], list[Any]] = {}
         self._failure: RolloutError | None = None
         self._closing = False
-        self._books = Books()
+        self._books = RolloutStats()
         self._told_lost = 0
         for number in range(layout.workers):
             self._start(number)
@@ -184,7 +184,7 @@ class RayGenerator:
         self._kill([*self._browsers.values(), *self._policies])
 
     @property
-    def books(self) -> Books:
+    def books(self) -> RolloutStats:
         """Statistics of episodes and workers so far."""
         with self._lock:
             return replace(self._books, processes=dict(self._pids))

@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from selfsurf.agents.play.gather import Gather
+from selfsurf.agents.play.batch_window import BatchWindow
 from selfsurf.agents.policies.local.prompts import Prompts
 from selfsurf.agents.policies.request import row_seeds
 from selfsurf.agents.policy import Completion, Conversation, PolicyError
 from selfsurf.browser_env.session.patience import LONGEST, Stopwatch, limited
 from selfsurf.sdft.rollouts.layout import RolloutSettings
-from selfsurf.sdft.rollouts.models import About, Asked, ModelMaker, merged
+from selfsurf.sdft.rollouts.models import CompletionArguments, ModelMaker, PolicyProperties, merged
 from selfsurf.sdft.rollouts.ray_cluster import reason_of, speak
 
 _ROWS = ("grammars", "schemas", "seed")
@@ -49,7 +49,7 @@ class State:
 class _Call:
     version: int
     weights: Any
-    asked: Asked
+    asked: CompletionArguments
     answer: asyncio.Future[list[Completion]]
     since: float
 
@@ -81,13 +81,13 @@ class PolicyWorker:
         self._version: int | None = None
         self._calls: list[_Call] = []
         self._came = asyncio.Event()
-        self._gather = Gather()
+        self._gather = BatchWindow()
         self._thread = ThreadPoolExecutor(1)  # one model call at a time
         self._serving: asyncio.Task[None] | None = None
         self._busy: Stopwatch | None = None
         self._state = State(os.getpid())
 
-    async def about(self) -> About:
+    async def about(self) -> PolicyProperties:
         """Describe the model."""
         return self._model.about()
 
@@ -95,7 +95,7 @@ class PolicyWorker:
         """Return the worker's state."""
         return replace(self._state, busy=self._busy.look() if self._busy is not None else 0.0)
 
-    async def complete(self, version: int, weights: list[Any], asked: Asked) -> list[Completion]:
+    async def complete(self, version: int, weights: list[Any], asked: CompletionArguments) -> list[Completion]:
         """Sample replies with a version of the weights, which are pulled if missing.
 
         Raises:
@@ -152,7 +152,7 @@ class PolicyWorker:
                 call.answer.set_result(completions[:count])
             completions = completions[count:]
 
-    async def _sample(self, first: _Call, asked: Asked) -> list[Completion]:
+    async def _sample(self, first: _Call, asked: CompletionArguments) -> list[Completion]:
         loop = asyncio.get_running_loop()
         self._busy, since = Stopwatch(), time.monotonic()
         try:
@@ -182,7 +182,7 @@ class RemotePolicy:
         layout: settings with the timeouts (`call_timeout`, `patience`).
     """
 
-    def __init__(self, about: About, workers: Sequence[Any], first: int, layout: RolloutSettings) -> None:
+    def __init__(self, about: PolicyProperties, workers: Sequence[Any], first: int, layout: RolloutSettings) -> None:
         import ray
 
         self._ray = ray
@@ -213,7 +213,7 @@ class RemotePolicy:
         if options.get("seed") is not None:
             options["seed"] = row_seeds(options["seed"], len(conversations))
         rows = {name: list(values) for name in _ROWS if (values := options.pop(name, None)) is not None}
-        return self._ask(Asked(list(conversations), options, rows))
+        return self._ask(CompletionArguments(list(conversations), options, rows))
 
     def count_tokens(self, text: str) -> int:
         """Count a text's tokens with the local tokenizer."""
@@ -223,7 +223,7 @@ class RemotePolicy:
         """Count a prompt's tokens with the local tokenizer."""
         return self._prompts.count(messages, prefill)
 
-    def _ask(self, asked: Asked) -> list[Completion]:
+    def _ask(self, asked: CompletionArguments) -> list[Completion]:
         errors = self._ray.exceptions
         waits = Stopwatch()
         number = self._first

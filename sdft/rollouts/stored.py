@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play.job import Job, Result, Step, derived
-from selfsurf.agents.play.ledger import Tally
+from selfsurf.agents.play.ledger import EpisodeCounts
 from selfsurf.browser_env import Outcome
-from selfsurf.sdft.rollouts.generator import Batch, Books, Weights
+from selfsurf.sdft.rollouts.generator import Batch, RolloutStats, Weights
 from selfsurf.sdft.rows.stored import State
 
 
@@ -41,7 +41,7 @@ class StoredGenerator:
         self._states = states
         self._most = most
         self._demonstrate = demonstrate
-        self._tally = Tally()
+        self._tally = EpisodeCounts()
         self._version = 0
         self._asked: dict[int, tuple[Sequence[Job], int]] = {}
 
@@ -63,7 +63,7 @@ class StoredGenerator:
         size, results = self._most or len(jobs), []
         for first in range(0, len(jobs), size):
             results += self.taken(jobs[first : first + size], [derived(seed, first + row) for row in range(size)])
-        seconds, tally = time.monotonic() - start, Tally(asked=len(jobs), finished=len(jobs))
+        seconds, tally = time.monotonic() - start, EpisodeCounts(asked=len(jobs), finished=len(jobs))
         self._tally += tally
         del self._asked[number]  # deleted last, so that a failed batch can be collected again
         return Batch(results, tally, seconds, waited=seconds)
@@ -93,6 +93,6 @@ class StoredGenerator:
         del self._asked[number]
 
     @property
-    def books(self) -> Books:
+    def books(self) -> RolloutStats:
         """Tally of the collected batches."""
-        return Books(self._tally)
+        return RolloutStats(self._tally)

@@ -15,7 +15,7 @@ from typing import Any
 from selfsurf.browser_env.goal.words import SMALL, WORD, bounded, shared_words, words_of
 from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
 from selfsurf.sdft.rows.tree import Tree
-from selfsurf.sdft.teacher.recording import Recording, Shown
+from selfsurf.sdft.teacher.recording import RecordedStep, Recording
 
 MOST = 60
 """Maximum number of members of a choice; a larger set is not decided by the goal's words."""
@@ -59,7 +59,7 @@ def choices_of(recording: Recording) -> list[Choice]:
     ]
 
 
-def _choices(step: int, shown: Shown, goal: str, touched: set[int]) -> list[Choice]:
+def _choices(step: int, shown: RecordedStep, goal: str, touched: set[int]) -> list[Choice]:
     action: Any = shown.action
     elements = {one["id"]: one for one in shown.observation["elements"]}
     element = elements.get(getattr(action, "id", None))
@@ -90,7 +90,7 @@ def _choices(step: int, shown: Shown, goal: str, touched: set[int]) -> list[Choi
     return [Choice(step, _common(names) or element["role"], tuple(ids), names, chosen, columns, rows)]
 
 
-def _touched(shown: Shown) -> set[int]:
+def _touched(shown: RecordedStep) -> set[int]:
     found = (getattr(shown.action, key, None) for key in ("id", "from_", "to"))
     return {one for one in found if isinstance(one, int)}
 

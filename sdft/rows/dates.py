@@ -36,7 +36,7 @@ class Day(NamedTuple):
         return self[:2] == other[:2] and (self.year == other.year or None in (self.year, other.year))
 
 
-class Written(NamedTuple):
+class DateMention(NamedTuple):
     """A day as written in a text."""
 
     day: Day
@@ -46,7 +46,7 @@ class Written(NamedTuple):
     """Spans in the text of the date's parts: `y`, `m`, `name` and `d`."""
 
 
-def days_in(text: str) -> Iterator[Written]:
+def days_in(text: str) -> Iterator[DateMention]:
     """Yield the days in a text, from left to right."""
     found = [one for form in _FORMS for one in form.finditer(text)]
     for one in sorted(found, key=lambda each: each.start()):
@@ -54,10 +54,10 @@ def days_in(text: str) -> Iterator[Written]:
         month = int(said["m"]) if "m" in said else _month(said["name"])
         if 1 <= month <= 12 and 1 <= int(said["d"]) <= 31:
             day = Day(month, int(said["d"]), int(said["y"]) if "y" in said else None)
-            yield Written(day, one.start(), one.end(), {key: one.span(key) for key in said})
+            yield DateMention(day, one.start(), one.end(), {key: one.span(key) for key in said})
 
 
-def rewritten(text: str, written: Written, day: Day) -> str:
+def rewritten(text: str, written: DateMention, day: Day) -> str:
     """Write another day in the format of a date in a text."""
     result = text[written.start : written.end]
     for key, (start, end) in sorted(written.parts.items(), key=lambda one: -one[1][0]):

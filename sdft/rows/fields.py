@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from selfsurf.browser_env.observe.outline import parse_line
-from selfsurf.sdft.teacher.recording import Recording, Shown
+from selfsurf.sdft.teacher.recording import RecordedStep, Recording
 
 
 class Field(NamedTuple):
@@ -58,7 +58,7 @@ def _holds_what_was_typed(recording: Recording, id: int, typed: str) -> bool:
     return all(one["value"] in ("", typed) for one in seen)
 
 
-def _shown(shown: Shown, was: Mapping[int, Field], now: Mapping[int, Field]) -> Shown:
+def _shown(shown: RecordedStep, was: Mapping[int, Field], now: Mapping[int, Field]) -> RecordedStep:
     def value(id: int, held: str) -> str:
         return now[id].typed if held == was[id].typed else held
 
@@ -78,4 +78,4 @@ def _shown(shown: Shown, was: Mapping[int, Field], now: Mapping[int, Field]) -> 
     ]
     if action.name == "fill" and action.id in now:
         action = action.model_copy(update={"text": now[action.id].typed})
-    return Shown({**seen, "dom": "\n".join(map(line, seen["dom"].split("\n"))), "elements": elements}, action)
+    return RecordedStep({**seen, "dom": "\n".join(map(line, seen["dom"].split("\n"))), "elements": elements}, action)

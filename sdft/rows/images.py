@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Seen:
+class VisualInputs:
     """The non-token inputs of a row's prompts: `pixel_values`, `image_grid_thw`, `token_type_ids` and the like.
 
     Both are empty for a row without images.
@@ -34,7 +34,7 @@ def shows_images(policy: LocalPolicy, settings: TrainSettings) -> bool:
     return policy.sees_images and settings.vision != "none"
 
 
-def seen_of(policy: LocalPolicy, messages: Conversation, completion: Completion, taught: Prompt) -> Seen:
+def seen_of(policy: LocalPolicy, messages: Conversation, completion: Completion, taught: Prompt) -> VisualInputs:
     """Recreate a row's image inputs from its messages.
 
     Args:
@@ -57,7 +57,7 @@ def seen_of(policy: LocalPolicy, messages: Conversation, completion: Completion,
         )
     own = prompt.extras
     same = {key for key, tensor in taught.extras.items() if key in own and torch.equal(own[key], tensor)}
-    return Seen(own, {key: own[key] if key in same else tensor for key, tensor in taught.extras.items()})
+    return VisualInputs(own, {key: own[key] if key in same else tensor for key, tensor in taught.extras.items()})
 
 
 def model_inputs(
@@ -72,7 +72,7 @@ def model_inputs(
         model: the model, wrapped by PEFT or not.
         ids: (B, P + C), prompts padded on the left, completions on the right.
         mask: (B, P + C), 1 for tokens.
-        extras: prompt inputs of each row (`Seen.student` or `Seen.teacher`).
+        extras: prompt inputs of each row (`VisualInputs.student` or `VisualInputs.teacher`).
         width: P.
     """
     import torch

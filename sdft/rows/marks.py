@@ -13,7 +13,7 @@ import numpy as np
 
 from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
 from selfsurf.sdft.rows.choices import Choice
-from selfsurf.sdft.teacher.recording import Recording, Shown
+from selfsurf.sdft.teacher.recording import RecordedStep, Recording
 
 _MARKS = ("checked", "selected")
 
@@ -31,11 +31,11 @@ def marked_anywhere(recording: Recording, choices: Sequence[Choice], rng: np.ran
         drawn = int(rng.integers(len(choice.names)))
         for at, shown in enumerate(steps[: choice.step + 1]):
             mark = _radio if choice.ids else _option
-            steps[at] = Shown(mark(shown.observation, choice, drawn, steps[choice.step]), shown.action)
+            steps[at] = RecordedStep(mark(shown.observation, choice, drawn, steps[choice.step]), shown.action)
     return replace(recording, steps=tuple(steps))
 
 
-def _radio(seen: Mapping[str, Any], choice: Choice, drawn: int, _: Shown) -> Mapping[str, Any]:
+def _radio(seen: Mapping[str, Any], choice: Choice, drawn: int, _: RecordedStep) -> Mapping[str, Any]:
     marked = {one["id"]: mark for one in seen["elements"] for mark in _MARKS if mark in one["states"]}
     marked = {id: mark for id, mark in marked.items() if id in choice.ids}
     to = choice.ids[drawn]
@@ -55,7 +55,7 @@ def _radio(seen: Mapping[str, Any], choice: Choice, drawn: int, _: Shown) -> Map
     return {**seen, "elements": elements, "dom": "\n".join(str(line(one)) for one in parse_outline(seen["dom"]))}
 
 
-def _option(seen: Mapping[str, Any], choice: Choice, drawn: int, chosen: Shown) -> Mapping[str, Any]:
+def _option(seen: Mapping[str, Any], choice: Choice, drawn: int, chosen: RecordedStep) -> Mapping[str, Any]:
     id: int = chosen.action.id  # type: ignore[union-attr,assignment]
     first = next(one["value"] for one in chosen.observation["elements"] if one["id"] == id)
     field = next((one for one in seen["elements"] if one["id"] == id), None)

@@ -22,8 +22,8 @@ from selfsurf.sdft.rows.demonstrator import Demonstrator
 from selfsurf.sdft.rows.samples import Sample, samples_of
 from selfsurf.sdft.rows.variation import labelled_alike, turns_of, varied
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.lessons import LessonContext
+from selfsurf.sdft.teacher.oracle import OracleContext
 from selfsurf.sdft.teacher.recording import Recording
 
 INVENTED = 0.7
@@ -37,7 +37,7 @@ _ORDER, _VARIATION = 1, 2
 """Salts that separate the random streams drawn from a run's seed."""
 
 
-class Recorded:
+class RecordedRows:
     """Recorded steps as training rows, in turn.
 
     Args:
@@ -52,9 +52,9 @@ class Recorded:
         self._policy = policy
         self._settings = settings
         self._agent = cast(Demonstrator, make_agent(policy, settings, sampling=False, kind=Demonstrator))
-        oracle = Oracle(settings.actions)
+        oracle = OracleContext(settings.actions)
         oracle.wording, oracle.labels = settings.teacher_wording, settings.labels
-        self._lessons = Lessons((oracle,))
+        self._lessons = LessonContext((oracle,))
 
     def rows(self, number: int, count: int) -> list[Sample]:
         """Return the rows of a batch, fewer than `count` if the student isn't offered a recorded action.

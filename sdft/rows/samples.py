@@ -14,9 +14,9 @@ from selfsurf.agents.prompt.prompt import Sight, with_hint
 from selfsurf.agents.reply.constraint import token_masks
 from selfsurf.browser_env import Outcome
 from selfsurf.sdft.rollouts import Result
-from selfsurf.sdft.rows.images import Seen, seen_of
-from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.oracle import Oracle, Untold
+from selfsurf.sdft.rows.images import VisualInputs, seen_of
+from selfsurf.sdft.teacher.lessons import LessonContext
+from selfsurf.sdft.teacher.oracle import EmptyContext, OracleContext
 
 if TYPE_CHECKING:
     import torch
@@ -49,7 +49,7 @@ class Sample:
     grammar: str | None
     right: bool | None
     """Whether the student took the action in the teacher's context; None if the context names no action."""
-    seen: Seen = field(default_factory=Seen)
+    seen: VisualInputs = field(default_factory=VisualInputs)
     """Image inputs of a vision-language model."""
     version: int = 0
     """Version of the weights that sampled the row: the number of optimizer steps before."""
@@ -60,7 +60,7 @@ class Sample:
 def samples_of(
     results: Sequence[Result],
     policy: LocalPolicy,
-    lessons: Lessons | None = None,
+    lessons: LessonContext | None = None,
     batch: int = 0,
     *,
     teacher_sees: Sight = "all",
@@ -79,7 +79,7 @@ def samples_of(
     Raises:
         ValueError: a reply contains several actions.
     """
-    lessons = lessons or Lessons((Oracle(),))
+    lessons = lessons or LessonContext((OracleContext(),))
     usable = [result for result in results if learnable(result)]
     rows = []
     for result, told in zip(usable, lessons.of(usable, batch), strict=True):
@@ -107,7 +107,7 @@ def samples_of(
                     prefill_ids=completion.prefill_token_ids,
                     grammar=completion.grammar,
                     right=None if lesson.action is None else completion.text == lesson.action,
-                    seen=seen_of(policy, messages, completion, taught) if policy.sees_images else Seen(),
+                    seen=seen_of(policy, messages, completion, taught) if policy.sees_images else VisualInputs(),
                     version=result.version,
                     told=lesson.action,
                 )
@@ -120,7 +120,7 @@ def rows_of(results: Sequence[Result], policy: LocalPolicy) -> list[list[Sample]
 
     Episodes that the infrastructure failed and steps that the oracle took give no rows.
     """
-    untold = Lessons((Untold(),))
+    untold = LessonContext((EmptyContext(),))
     return [samples_of([result], policy, untold) for result in results]
 
 

@@ -1,6 +1,6 @@
 """Recorded episodes for training: states at which a student is prompted without a browser or the site.
 
-An episode may come from anyone (`browser_env.record.checked`), so nothing that it names is loaded or opened, not even
+An episode may come from anyone (`browser_env.record.untrusted`), so nothing that it names is loaded or opened, not even
 its task. Unreadable episodes are left out and reported.
 """
 
@@ -25,12 +25,12 @@ from selfsurf.agents.roles.proposer import REJECTED
 from selfsurf.agents.roles.task import rejected_in
 from selfsurf.browser_env import Action, ActionError, Observation, Outcome
 from selfsurf.browser_env.observe.outlines import Outlines
-from selfsurf.browser_env.record.checked import CheckedEpisode
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.browser_env.record.format import recorded_action
+from selfsurf.browser_env.record.untrusted import UntrustedEpisode
 from selfsurf.envs_registry import OPEN, open_id
 from selfsurf.sdft.rows.hindsight import Hindsight, Try, beside, in_hindsight, page_of
-from selfsurf.sdft.teacher.recording import Recording, Shown
+from selfsurf.sdft.teacher.recording import RecordedStep, Recording
 
 FEWEST = 5
 """Minimum number of different episodes of which some are held out, one in five, to measure a gain. Fewer are all
@@ -121,7 +121,7 @@ class StoredEpisode:
             for index, step in enumerate(self.steps)
             if index not in mistakes
         )
-        steps = tuple(Shown(seen, action) for seen, action in shown if action is not None)
+        steps = tuple(RecordedStep(seen, action) for seen, action in shown if action is not None)
         return Recording(self.env_id, self.goal, self.seed, steps)
 
     @property
@@ -170,7 +170,7 @@ class State:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept(State):
+class RetainedState(State):
     """A state at which the agent should repeat its recorded action."""
 
     @property
@@ -182,7 +182,7 @@ class Kept(State):
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredEpisodes:
     """Contents of folders with recorded episodes."""
 
     episodes: list[StoredEpisode]
@@ -214,7 +214,7 @@ class Stored:
         return "".join(one if one.isprintable() else "\ufffd" for one in text)  # names may contain any characters
 
 
-def load_stored(folders: Iterable[str | Path], *, images: bool = False, hindsight: bool = False) -> Stored:
+def load_stored(folders: Iterable[str | Path], *, images: bool = False, hindsight: bool = False) -> StoredEpisodes:
     """Read all episodes in the folders and their subfolders.
 
     Args:
@@ -239,7 +239,7 @@ def load_stored(folders: Iterable[str | Path], *, images: bool = False, hindsigh
     if hindsight:
         solved = {(one.env_id, one.goal, one.seed): one for one in episodes if one.solved}
         episodes = [_looked_at_again(one, solved.get((one.env_id, one.goal, one.seed))) for one in episodes]
-    found = Stored(episodes, left_out)
+    found = StoredEpisodes(episodes, left_out)
     if not found.teaching():
         raise EpisodeError(
             f"There is nothing to learn from in {', '.join(map(str, folders))}: {found.text()} Only episodes that were "
@@ -268,7 +268,7 @@ def recordings_of(episodes: Iterable[StoredEpisode]) -> list[Recording]:
         if one.solved:
             found += [whole] * bool(whole.steps)
             known = {_told_at(step) for step in whole.steps}
-            alone = [Shown(one.steps[at].observation, action) for at, action in later.items()]
+            alone = [RecordedStep(one.steps[at].observation, action) for at, action in later.items()]
         else:
             alone = list(whole.steps)
         shown = {_told_at(step): step for step in alone}
@@ -276,7 +276,7 @@ def recordings_of(episodes: Iterable[StoredEpisode]) -> list[Recording]:
     return found
 
 
-def _told_at(step: Shown) -> tuple[tuple[str, str, int], Action]:
+def _told_at(step: RecordedStep) -> tuple[tuple[str, str, int], Action]:
     return page_of(cast(Observation, step.observation)), step.action
 
 
@@ -294,7 +294,7 @@ def done_well(episodes: Iterable[StoredEpisode], kinds: Iterable[str]) -> list[S
         for index, step in enumerate(one.steps):
             good = one.solved or index in worked or one.teaches(index) is not None
             if good and index not in later and step.shown is not None and step.shown.name in wanted:
-                found.append(Kept(one, index))
+                found.append(RetainedState(one, index))
     return found
 
 
@@ -311,7 +311,7 @@ def divide(episodes: Sequence[StoredEpisode]) -> tuple[list[StoredEpisode], list
     return [one for one in episodes if id(one) not in held], [one for one in episodes if id(one) in held]
 
 
-def fingerprint_of(stored: Stored) -> str:
+def fingerprint_of(stored: StoredEpisodes) -> str:
     """Return the SHA-256 of all episodes' contents."""
     told = [[one.env_id, one.goal, one.seed, one.solved, one.what] for one in stored.episodes]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
@@ -326,7 +326,7 @@ def _stamp(folder: Path) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def _stored(folder: Path, images: bool, stamp: tuple[int, ...]) -> StoredEpisode:
-    checked = CheckedEpisode(folder)
+    checked = UntrustedEpisode(folder)
     outlines, steps = Outlines(), []
     for index, record in enumerate(checked.steps):
         try:

@@ -26,7 +26,7 @@ from selfsurf.sdft.rows.labels import Label, other_labels
 from selfsurf.sdft.rows.layout import Layout
 from selfsurf.sdft.rows.marks import marked_anywhere
 from selfsurf.sdft.rows.renaming import AS_RECORDED, REAL_WORDS, Text, Words, renamed, replacing, said_otherwise
-from selfsurf.sdft.teacher.recording import Recording, Shown
+from selfsurf.sdft.teacher.recording import RecordedStep, Recording
 
 FROM_ONE = 0.5
 """Probability that ids are 1, 2, 3 ... in the order in which elements first appear, as in an episode on a new page."""
@@ -72,7 +72,7 @@ def varied(
     observations = [layout.of(one.observation) for one in recording.steps]
     ids = _other_ids(observations, rng)
     steps = tuple(
-        Shown(_observation(seen, ids, text, labels), _action(one.action, ids, text))
+        RecordedStep(_observation(seen, ids, text, labels), _action(one.action, ids, text))
         for seen, one in zip(observations, recording.steps, strict=True)
     )
     return replace(recording, goal=text(recording.goal), steps=steps)
@@ -143,7 +143,7 @@ def _kept(recording: Recording, choices: Sequence[Choice]) -> set[str]:
     return {*spoken_of(recording), *(name for one in choices for name in one.names)}
 
 
-def _touched(shown: Shown) -> list[Mapping[str, Any]]:
+def _touched(shown: RecordedStep) -> list[Mapping[str, Any]]:
     """Return the elements on which a step acts."""
     return [one for one in shown.observation["elements"] if one["id"] in _numbers(shown.action).values()]
 
@@ -227,7 +227,7 @@ def _stays(recording: Recording, index: int) -> bool:
     return before["url"] == now["url"] and len(kept) > len(known) / 2
 
 
-def _done(shown: Shown) -> list[str]:
+def _done(shown: RecordedStep) -> list[str]:
     """Return the texts that a step typed, chose or clicked."""
     action: Any = shown.action
     if action.name in ("fill", "type"):

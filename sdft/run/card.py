@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from selfsurf.agents.model_files import KNOWN
-from selfsurf.sdft.measure.agreement import Followed
+from selfsurf.sdft.measure.agreement import ChoiceAgreement
 from selfsurf.sdft.measure.heldout import extent
 from selfsurf.sdft.run.learning import SIGNS
 from selfsurf.sdft.settings import TrainSettings
@@ -120,7 +120,7 @@ def _results(about: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield "Not evaluated on held-out episodes. "
     if choices := about.get("recorded", {}).get("choices"):
-        yield f"Choices: {'; '.join(Followed.model_validate(one).text() for one in choices)}.\n\n"
+        yield f"Choices: {'; '.join(ChoiceAgreement.model_validate(one).text() for one in choices)}.\n\n"
     if learning := about.get("learning"):
         told = (
             f"{SIGNS[sign]} {one['first']:.2f} in the first {one['steps']} steps, {one['last']:.2f} in the last"

@@ -16,7 +16,7 @@ from selfsurf.sdft.run import checkpoint_files as files
 from selfsurf.sdft.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from selfsurf.sdft.run.interruption import WholeSteps
+    from selfsurf.sdft.run.interruption import InterruptibleSteps
     from selfsurf.sdft.run.metrics import MetricsLog
 
 
@@ -37,7 +37,7 @@ class CheckpointManager(TrainerCallback, ExportableState):
     """Settings with the evaluation interval and the limits."""
     log: MetricsLog
     """Metrics log that records the reasons for rollbacks."""
-    steps: WholeSteps
+    steps: InterruptibleSteps
     """Interrupt handling, which lets signals interrupt an evaluation."""
     resumed_at: int | None = None
     """Step of the checkpoint from which the run is resumed; None for a new run."""

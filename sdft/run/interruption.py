@@ -18,7 +18,7 @@ from selfsurf.sdft.run.processes import alone
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Quiet:
+class DeferredSignals:
     """Deferral of SIGINT and SIGTERM until their previous handlers are restored.
 
     Signals only interrupt the main thread, so nothing is done in other threads.
@@ -53,7 +53,7 @@ class Quiet:
         self.waiting = number
 
 
-class WholeSteps(TrainerCallback):
+class InterruptibleSteps(TrainerCallback):
     """Callback that lets a run be interrupted only in states from which it can be resumed.
 
     Playing episodes and computing gradients change no state: they can be interrupted at any time, and the step is
@@ -62,7 +62,7 @@ class WholeSteps(TrainerCallback):
     """
 
     def __init__(self) -> None:
-        self._quiet = Quiet()
+        self._quiet = DeferredSignals()
         self._whole = True
         """Whether the weights are those of the last finished step."""
         self._stopped = False

@@ -40,11 +40,11 @@ def torch_library() -> Library:
     from selfsurf.sdft.loss.practice import practice_of
     from selfsurf.sdft.loss.rehearsal import rehearsal_of
     from selfsurf.sdft.run.model import load_policy, save_adapter, student
-    from selfsurf.sdft.run.processes import is_first, whole
+    from selfsurf.sdft.run.processes import is_first, unsharded
     from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
     def save(model: Any, folder: Path, about: dict[str, Any]) -> None:
-        with whole(model):
+        with unsharded(model):
             if is_first():
                 save_adapter(model, folder, about)
 

@@ -73,7 +73,7 @@ def check_resumable(trainer: Any) -> None:
 
 
 @contextlib.contextmanager
-def whole(model: Any) -> Iterator[None]:
+def unsharded(model: Any) -> Iterator[None]:
     """Unshard a model that FSDP 2 shards, so that each process has all weights within this context.
 
     Sampling needs this: processes run the model as often as their episodes require, and forward passes of a sharded

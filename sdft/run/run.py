@@ -22,7 +22,7 @@ from selfsurf.sdft.rows.jobs import trained_tasks
 from selfsurf.sdft.run.checkpoint_files import checkpoint
 from selfsurf.sdft.run.checkpoints import CheckpointManager
 from selfsurf.sdft.run.folder import alone_in, resume_step, settle
-from selfsurf.sdft.run.interruption import WholeSteps
+from selfsurf.sdft.run.interruption import InterruptibleSteps
 from selfsurf.sdft.run.learning import Learning
 from selfsurf.sdft.run.library import Library, torch_library
 from selfsurf.sdft.run.memory import ReturnFreed
@@ -107,7 +107,7 @@ class Run:
     rehearsal: Any
     practice: Any
     learning: Learning
-    steps: WholeSteps = field(default_factory=WholeSteps)
+    steps: InterruptibleSteps = field(default_factory=InterruptibleSteps)
     """Callback that limits interrupts to resumable states."""
     manager: CheckpointManager | None = None
     """Callback that evaluates the run and keeps its best state; None without evaluations."""

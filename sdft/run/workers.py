@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.agents.play import Manner
+from selfsurf.agents.play import PlayOptions
 from selfsurf.agents.policy import Policy
 from selfsurf.browser_env.classes import Sources, named_in
 from selfsurf.sdft.rollouts import Generator
@@ -55,7 +55,7 @@ def generating(
     from selfsurf.sdft.rollouts.ray_generator import RayGenerator
 
     model = _model(layout, policy, lora)
-    manner = Manner(most=layout.batch, episode_timeout=layout.episode_timeout, lead=lead)
+    manner = PlayOptions(most=layout.batch, episode_timeout=layout.episode_timeout, lead=lead)
     setup = Setup(agent_of, layout, manner, env_options, _sources_of(agent_of))
     log.info("Starting %d browser and %d policy workers.", layout.workers, layout.policy_workers)
     with connected(), RayGenerator(setup, model) as generator:

@@ -21,27 +21,27 @@ from selfsurf.sdft.service.archive import (
     pack,
     unpack,
 )
-from selfsurf.sdft.service.errors import Refused
-from selfsurf.sdft.service.place import Place
+from selfsurf.sdft.service.errors import RefusedRequest
 from selfsurf.sdft.service.schemas import Adapter, File, Form, Probe
+from selfsurf.sdft.service.service_folder import ServiceFolder
 from selfsurf.sdft.service.store import Store
 
 PROBE = "probe.json"
 """File name of an adapter's probe, in its folder."""
 
 
-def archive_of(place: Place, name: str, form: Form) -> Path:
+def archive_of(place: ServiceFolder, name: str, form: Form) -> Path:
     """Return the path of an adapter's archive."""
     return place.root / "adapters" / name / f"{form}.tar.gz"
 
 
-def weights_of(place: Place, name: str) -> Path:
+def weights_of(place: ServiceFolder, name: str) -> Path:
     """Return the folder of an adapter in PEFT's format."""
     return place.root / "adapters" / name / "peft"
 
 
 def keep(
-    place: Place,
+    place: ServiceFolder,
     store: Store,
     source: Path,
     name: str,
@@ -89,7 +89,7 @@ def keep(
     return one
 
 
-def bring(place: Place, store: Store, archive: Path, name: str, model: tuple[str, str]) -> Adapter:
+def bring(place: ServiceFolder, store: Store, archive: Path, name: str, model: tuple[str, str]) -> Adapter:
     """Store an imported PEFT adapter of one of the server's base models.
 
     Raises:
@@ -107,16 +107,16 @@ def bring(place: Place, store: Store, archive: Path, name: str, model: tuple[str
     except TooLarge as error:
         if room < LARGEST_ADAPTER:
             told = "The adapter is larger than what is left of the quota."
-            raise Refused(507, "no_room", told, retryable=True) from None
-        raise Refused(413, "too_large", str(error)) from None
+            raise RefusedRequest(507, "no_room", told, retryable=True) from None
+        raise RefusedRequest(413, "too_large", str(error)) from None
     except (ArchiveError, ModelError, ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
         told = "" if isinstance(error, (KeyError, TypeError, AttributeError)) else f": {error}".replace(f"{made}", "it")
-        raise Refused(422, "bad_adapter", f"This is no PEFT adapter of {model[0]}{told}") from None
+        raise RefusedRequest(422, "bad_adapter", f"This is no PEFT adapter of {model[0]}{told}") from None
     finally:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def remove(place: Place, store: Store, name: str) -> None:
+def remove(place: ServiceFolder, store: Store, name: str) -> None:
     """Delete an adapter that isn't in use.
 
     Raises:
@@ -125,8 +125,8 @@ def remove(place: Place, store: Store, name: str) -> None:
     try:
         one = store.adapter(name)
     except KeyError:
-        raise Refused(404, "not_found", "There is no such adapter.") from None
+        raise RefusedRequest(404, "not_found", "There is no such adapter.") from None
     if one.leases or any(job.request.start_from == name for job, _, _ in store.unfinished()):
-        raise Refused(409, "in_use", "A client or a job uses this adapter.", retryable=True)
+        raise RefusedRequest(409, "in_use", "A client or a job uses this adapter.", retryable=True)
     store.forget_adapter(name)
     discard(place.root / "adapters" / name)

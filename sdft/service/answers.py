@@ -11,7 +11,7 @@ from fastapi import Header
 from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse, Response
 
-from selfsurf.sdft.service.errors import Refused
+from selfsurf.sdft.service.errors import RefusedRequest
 from selfsurf.sdft.service.store import Store
 
 Key: TypeAlias = Annotated[
@@ -56,7 +56,7 @@ def once(
         before = store.answered(key) if key else None
         if before is not None:
             if before[0] != f"{asked} {told}":
-                raise Refused(422, "key_reused", "This Idempotency-Key was used for another request.")
+                raise RefusedRequest(422, "key_reused", "This Idempotency-Key was used for another request.")
             return _response(before[2], before[1], replayed=True)
         answer = jsonable_encoder(do())
         if key:

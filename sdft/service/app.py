@@ -16,13 +16,13 @@ from fastapi.responses import FileResponse, Response
 from fastapi.security import HTTPBearer
 
 from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard
-from selfsurf.sdft.service.errors import Refused, add_handlers
+from selfsurf.sdft.service.errors import RefusedRequest, add_handlers
 from selfsurf.sdft.service.guard import Guard
 from selfsurf.sdft.service.metrics import Metrics
-from selfsurf.sdft.service.place import Place, ServiceSettings
 from selfsurf.sdft.service.routes_data import data_routes
 from selfsurf.sdft.service.routes_train import train_routes
 from selfsurf.sdft.service.schemas import FINISHED, Health, Problem
+from selfsurf.sdft.service.service_folder import ServiceFolder, ServiceSettings
 from selfsurf.sdft.service.store import Store
 from selfsurf.sdft.service.supervisor import Supervisor
 from selfsurf.sdft.service.uploads import KEPT, Uploads
@@ -46,7 +46,7 @@ def make_app(root: Path, settings: ServiceSettings, tokens: Sequence[str] = ()) 
         settings: limits set by the operator.
         tokens: accepted tokens; empty to accept requests from this machine only.
     """
-    place = Place(root)
+    place = ServiceFolder(root)
     place.settle(settings)
     store, metrics = Store(place.database), Metrics()
     uploads, supervisor = Uploads(place, store, settings), Supervisor(place, store)
@@ -103,7 +103,7 @@ def make_app(root: Path, settings: ServiceSettings, tokens: Sequence[str] = ()) 
     return app
 
 
-async def _tidy(place: Place, store: Store, uploads: Uploads, settings: ServiceSettings) -> None:
+async def _tidy(place: ServiceFolder, store: Store, uploads: Uploads, settings: ServiceSettings) -> None:
     while True:
         try:
             await asyncio.to_thread(tidy_once, place, store, uploads, settings)
@@ -112,13 +112,13 @@ async def _tidy(place: Place, store: Store, uploads: Uploads, settings: ServiceS
         await asyncio.sleep(TIDY)
 
 
-def tidy_once(place: Place, store: Store, uploads: Uploads, settings: ServiceSettings) -> None:
+def tidy_once(place: ServiceFolder, store: Store, uploads: Uploads, settings: ServiceSettings) -> None:
     """Remove expired data: partial uploads, episodes that no job uses, and runs of finished jobs."""
     before = time.time() - 86_400 * settings.keep_days
     uploads.tidy()
     store.tidy()
     for id in store.idle_episodes(before):
-        with store.transaction(), contextlib.suppress(Refused):  # a job may have started to use it
+        with store.transaction(), contextlib.suppress(RefusedRequest):  # a job may have started to use it
             uploads.remove_episode(id)
     for left in place.root.glob(f"*/*.{UNFINISHED}"):  # partly written or removed adapters and episodes
         if time.time() - left.stat().st_mtime > KEPT:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from selfsurf.browser_env.record.checked import LARGEST, LARGEST_FILE, MOST_FILES
+from selfsurf.browser_env.record.untrusted import LARGEST, LARGEST_FILE, MOST_FILES
 
 _BLOCK = 512
 _PIECE = 2**20

@@ -13,7 +13,7 @@ from starlette.routing import compile_path
 from selfsurf.sdft.service.schemas import Problem
 
 
-class Refused(Exception):
+class RefusedRequest(Exception):
     """A refused request.
 
     Args:
@@ -29,14 +29,14 @@ class Refused(Exception):
         self.problem = Problem(type=type, message=message, retryable=retryable)
 
 
-def answer_of(refused: Refused, **headers: str) -> JSONResponse:
+def answer_of(refused: RefusedRequest, **headers: str) -> JSONResponse:
     """Return the refusal as a response."""
     return JSONResponse(refused.problem.model_dump(), refused.status, headers)
 
 
-def missing(what: str) -> Refused:
+def missing(what: str) -> RefusedRequest:
     """Return a 404 refusal for a missing object."""
-    return Refused(404, "not_found", f"There is no such {what}.")
+    return RefusedRequest(404, "not_found", f"There is no such {what}.")
 
 
 def _methods(app: FastAPI, address: str) -> list[str]:
@@ -49,14 +49,14 @@ def _methods(app: FastAPI, address: str) -> list[str]:
 def add_handlers(app: FastAPI) -> None:
     """Make all errors of an application respond in the common form."""
 
-    @app.exception_handler(Refused)
-    async def refused(_: Request, error: Refused) -> JSONResponse:
+    @app.exception_handler(RefusedRequest)
+    async def refused(_: Request, error: RefusedRequest) -> JSONResponse:
         return answer_of(error)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         told = "; ".join(f"{'.'.join(map(str, one['loc']))[:100]}: {one['msg'][:200]}" for one in error.errors()[:5])
-        return answer_of(Refused(422, "invalid_request", told))
+        return answer_of(RefusedRequest(422, "invalid_request", told))
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
@@ -65,8 +65,8 @@ def add_handlers(app: FastAPI) -> None:
         headers: dict[str, Any] = dict(error.headers or {})
         if error.status_code == 405:  # the router only names the methods of the first matching route
             headers = {"allow": ", ".join(_methods(app, request.url.path))}
-        return answer_of(Refused(error.status_code, kind, str(error.detail)), **headers)
+        return answer_of(RefusedRequest(error.status_code, kind, str(error.detail)), **headers)
 
     @app.exception_handler(Exception)
     async def unforeseen(_: Request, error: Exception) -> JSONResponse:
-        return answer_of(Refused(500, "internal", "The server failed; its log says where.", retryable=True))
+        return answer_of(RefusedRequest(500, "internal", "The server failed; its log says where.", retryable=True))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from selfsurf.sdft.service.errors import Refused, answer_of
+from selfsurf.sdft.service.errors import RefusedRequest, answer_of
 from selfsurf.sdft.service.metrics import Metrics
 
 LARGEST_BODY = 2**20
@@ -84,7 +84,7 @@ class Guard:
 
         try:
             self._check(scope)
-        except Refused as refused:
+        except RefusedRequest as refused:
             more = {"retry-after": "5"} if refused.status == 429 else {}
             more |= {"www-authenticate": "Bearer"} if refused.status == 401 else {}
             await answer_of(refused, **more)(scope, receive, sending)
@@ -100,7 +100,7 @@ class Guard:
         if scope["path"] not in UPLOADS and "transfer-encoding" in Headers(scope=scope):
             try:
                 receive = await _received(receive)
-            except Refused as refused:
+            except RefusedRequest as refused:
                 await answer_of(refused)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -108,10 +108,10 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers, address = Headers(scope=scope), str((scope.get("client") or ("?",))[0])
         if not self._all.take(address):
-            raise Refused(429, "too_many_requests", "There are too many requests from here.", retryable=True)
+            raise RefusedRequest(429, "too_many_requests", "There are too many requests from here.", retryable=True)
         length = headers.get("content-length", "0")
         if scope["path"] not in UPLOADS and (not length.isdigit() or int(length) > LARGEST_BODY):
-            raise Refused(413, "too_large", f"A request may have at most {LARGEST_BODY:,} bytes.")
+            raise RefusedRequest(413, "too_large", f"A request may have at most {LARGEST_BODY:,} bytes.")
         origin = headers.get("origin")
         if not self._tokens:
             _check_local(headers, origin)
@@ -124,20 +124,20 @@ class Guard:
         if kind.lower() == "bearer" and any(found):
             return
         if not self._wrong.take(address):
-            raise Refused(429, "too_many_requests", "Too many wrong tokens came from here.", retryable=True)
-        raise Refused(401, "unauthorized", _NO_TOKEN)
+            raise RefusedRequest(429, "too_many_requests", "Too many wrong tokens came from here.", retryable=True)
+        raise RefusedRequest(401, "unauthorized", _NO_TOKEN)
 
 
 def _check_local(headers: Headers, origin: str | None) -> None:
     """Refuse requests from other machines or from pages of other sites, on a server without tokens."""
     if any(name.startswith(FORWARDED) for name in headers):
-        raise Refused(403, "forwarded", "Without a token the server answers no proxy: give it one.")
+        raise RefusedRequest(403, "forwarded", "Without a token the server answers no proxy: give it one.")
     host = headers.get("host", "")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     if name.lower() not in _LOOPBACK:
-        raise Refused(403, "foreign_host", "Without a token the server answers to localhost only.")
+        raise RefusedRequest(403, "foreign_host", "Without a token the server answers to localhost only.")
     if origin is not None and origin.lower() != f"http://{host}".lower():
-        raise Refused(403, "foreign_origin", "Without a token the server answers no other site's pages.")
+        raise RefusedRequest(403, "foreign_origin", "Without a token the server answers no other site's pages.")
 
 
 async def _received(receive: Receive) -> Receive:
@@ -153,7 +153,7 @@ async def _received(receive: Receive) -> Receive:
         messages.append(message)
         size += len(message.get("body", b""))
         if size > LARGEST_BODY:
-            raise Refused(413, "too_large", f"A request may have at most {LARGEST_BODY:,} bytes.")
+            raise RefusedRequest(413, "too_large", f"A request may have at most {LARGEST_BODY:,} bytes.")
         more = bool(message.get("more_body"))
 
     async def again() -> Message:

@@ -6,7 +6,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from selfsurf.sdft.service.place import Place
+from selfsurf.sdft.service.service_folder import ServiceFolder
 from selfsurf.sdft.service.store import Store
 
 STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
@@ -36,7 +36,7 @@ class Metrics:
         self._requests.labels(known, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def text(self, place: Place, store: Store, quota: int) -> bytes:
+    def text(self, place: ServiceFolder, store: Store, quota: int) -> bytes:
         """Return all metrics as text."""
         counts = store.counts()
         for status in STATUSES:

@@ -11,9 +11,8 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 
 from selfsurf.sdft.service import adapters
 from selfsurf.sdft.service.answers import Key, once
-from selfsurf.sdft.service.errors import Refused, missing
+from selfsurf.sdft.service.errors import RefusedRequest, missing
 from selfsurf.sdft.service.metrics import Metrics
-from selfsurf.sdft.service.place import Place, ServiceSettings
 from selfsurf.sdft.service.routes_train import Limit
 from selfsurf.sdft.service.schemas import (
     EPISODE_ID,
@@ -27,6 +26,7 @@ from selfsurf.sdft.service.schemas import (
     Lease,
     Uploaded,
 )
+from selfsurf.sdft.service.service_folder import ServiceFolder, ServiceSettings
 from selfsurf.sdft.service.store import Store
 from selfsurf.sdft.service.uploads import Uploads
 
@@ -41,7 +41,9 @@ _FILE: dict[int | str, dict[str, Any]] = {
 }
 
 
-def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: Uploads, metrics: Metrics) -> APIRouter:
+def data_routes(
+    place: ServiceFolder, store: Store, settings: ServiceSettings, uploads: Uploads, metrics: Metrics
+) -> APIRouter:
     """Return the routes of episodes and adapters."""
     routes = APIRouter()
 
@@ -66,10 +68,10 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
         """
         if upload is None:
             if offset:
-                raise Refused(422, "invalid_request", "Upload-Offset goes with Upload-Id.")
+                raise RefusedRequest(422, "invalid_request", "Upload-Offset goes with Upload-Id.")
             upload, length, offset, pieces = await _spooled(request)
         elif length is None:
-            raise Refused(422, "invalid_request", "Upload-Id goes with Upload-Length.")
+            raise RefusedRequest(422, "invalid_request", "Upload-Id goes with Upload-Length.")
         else:
             pieces = request.stream()
         now = await uploads.receive(upload, offset, length, pieces)
@@ -84,7 +86,9 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
             name = await uploads.spool(request, path)
             size = path.stat().st_size
             if not size:
-                raise Refused(422, "invalid_request", "The request has no body: an episode's tar.gz belongs there.")
+                raise RefusedRequest(
+                    422, "invalid_request", "The request has no body: an episode's tar.gz belongs there."
+                )
             file = path.open("rb")
         finally:
             path.unlink(missing_ok=True)
@@ -149,7 +153,9 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
         """Download an adapter as tar.gz, for PEFT or for MLX. Supports `Range`."""
         one = adapter_of(name)
         if format not in one.files:
-            raise Refused(409, "no_such_form", "This adapter can't be had for MLX; `reason` of the adapter says why.")
+            raise RefusedRequest(
+                409, "no_such_form", "This adapter can't be had for MLX; `reason` of the adapter says why."
+            )
         metrics.downloads.inc()
         sha = one.files[format].sha256
         return FileResponse(
@@ -167,7 +173,7 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
         """Upload a PEFT adapter of one of the server's models, as tar.gz (ustar), to train further."""
         known = model or next(iter(settings.models))
         if known not in settings.models:
-            raise Refused(404, "unknown_model", f"This server trains {', '.join(settings.models)}.")
+            raise RefusedRequest(404, "unknown_model", f"This server trains {', '.join(settings.models)}.")
         path = place.root / "uploads" / f"{uuid.uuid4().hex}.adapter"
         try:
             sent = await uploads.spool(request, path)
@@ -176,7 +182,7 @@ def data_routes(place: Place, store: Store, settings: ServiceSettings, uploads: 
                 with store.transaction():
                     if store.has_adapter(name):
                         told = "There is an adapter of this name, or there will be."
-                        raise Refused(409, "name_taken", told, retryable=name in store.importing)
+                        raise RefusedRequest(409, "name_taken", told, retryable=name in store.importing)
                     store.importing.add(name)
                 try:
                     return adapters.bring(place, store, path, name, (known, settings.models[known]))

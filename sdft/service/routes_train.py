@@ -13,9 +13,9 @@ from fastapi.responses import Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from selfsurf.sdft.service.answers import Key, once
-from selfsurf.sdft.service.errors import Refused, missing
-from selfsurf.sdft.service.place import Place, ServiceSettings
+from selfsurf.sdft.service.errors import RefusedRequest, missing
 from selfsurf.sdft.service.schemas import FINISHED, JOB_ID, Job, Jobs, TrainRequest, TrainStatus
+from selfsurf.sdft.service.service_folder import ServiceFolder, ServiceSettings
 from selfsurf.sdft.service.store import QueueFull, Store
 from selfsurf.sdft.service.uploads import check_room
 
@@ -29,7 +29,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-def train_routes(place: Place, store: Store, settings: ServiceSettings) -> APIRouter:
+def train_routes(place: ServiceFolder, store: Store, settings: ServiceSettings) -> APIRouter:
     """Return the routes of jobs."""
     routes = APIRouter(tags=["jobs"])
 
@@ -50,7 +50,7 @@ def train_routes(place: Place, store: Store, settings: ServiceSettings) -> APIRo
             try:
                 return store.add_job(request, model)
             except QueueFull:
-                raise Refused(429, "queue_full", "Too many jobs wait.", retryable=True) from None
+                raise RefusedRequest(429, "queue_full", "Too many jobs wait.", retryable=True) from None
 
         return once(store, key, "POST /train", request, do, 201)
 
@@ -95,7 +95,7 @@ def train_routes(place: Place, store: Store, settings: ServiceSettings) -> APIRo
             elif now.status == "running":
                 store.change_job(id, cancelling=1)
             elif now.status != "cancelled":
-                raise Refused(409, "finished", f"The job has {now.status} already.")
+                raise RefusedRequest(409, "finished", f"The job has {now.status} already.")
             return store.job(id)
 
         return once(store, key, f"POST /jobs/{id}/cancel", None, do)
@@ -107,7 +107,9 @@ def train_routes(place: Place, store: Store, settings: ServiceSettings) -> APIRo
         def do() -> Job:
             now = job_of(id)
             if now.status == "succeeded" or now.cancelling:
-                raise Refused(409, "finished" if not now.cancelling else "cancelling", "The job can't be resumed now.")
+                raise RefusedRequest(
+                    409, "finished" if not now.cancelling else "cancelling", "The job can't be resumed now."
+                )
             if now.status in FINISHED:
                 _check(now.request, now.model, place, store, settings)
                 store.change_job(id, status="queued", ended=None, error=None, cancelling=0)
@@ -131,23 +133,23 @@ async def _events(store: Store, id: str, after: int, *, follow: bool) -> AsyncIt
             await asyncio.sleep(LOOK)
 
 
-def _check(request: TrainRequest, model: str, place: Place, store: Store, settings: ServiceSettings) -> None:
+def _check(request: TrainRequest, model: str, place: ServiceFolder, store: Store, settings: ServiceSettings) -> None:
     """Refuse an impossible training request."""
     if model not in settings.models:
-        raise Refused(404, "unknown_model", f"This server trains {', '.join(settings.models)}.")
+        raise RefusedRequest(404, "unknown_model", f"This server trains {', '.join(settings.models)}.")
     for one in request.episodes:
         if not (place.root / "episodes" / one).is_dir():
-            raise Refused(404, "not_found", f"There is no episode {one}: upload it.")
+            raise RefusedRequest(404, "not_found", f"There is no episode {one}: upload it.")
     if request.start_from:
         try:
             store.adapter(request.start_from)
         except KeyError:
             raise missing("adapter to start from") from None
     if request.enrich and settings.enrich is None:
-        raise Refused(422, "no_enrichment", "This server has no model to enrich with.")
+        raise RefusedRequest(422, "no_enrichment", "This server has no model to enrich with.")
     if request.live:
         for one in request.episodes:
             meta = json.loads((place.root / "episodes" / one / "episode.json").read_text(encoding="utf8"))
             host = urlsplit(str(meta.get("url") or "")).hostname
             if host not in settings.domains:
-                raise Refused(403, "live_refused", "This server doesn't play where the episodes were recorded.")
+                raise RefusedRequest(403, "live_refused", "This server doesn't play where the episodes were recorded.")

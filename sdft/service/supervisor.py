@@ -13,9 +13,9 @@ import time
 
 import psutil
 
-from selfsurf.sdft.service import elsewhere
-from selfsurf.sdft.service.place import Place
+from selfsurf.sdft.service import ray_jobs
 from selfsurf.sdft.service.schemas import Job, Problem
+from selfsurf.sdft.service.service_folder import ServiceFolder
 from selfsurf.sdft.service.store import Store
 from selfsurf.sdft.service.trainer import IN_USE, LOST
 
@@ -25,7 +25,7 @@ SILENT = 120.0
 """Seconds without a heartbeat after which a trainer is killed."""
 ENDING = 30.0
 """Seconds for trainers to write their last checkpoints when the server ends."""
-ENDING_ELSEWHERE = 2 * elsewhere.ENDING + 30
+ENDING_ELSEWHERE = 2 * ray_jobs.ENDING + 30
 """Seconds for trainers on cluster nodes when the server ends: their checkpoints must be written and retrieved."""
 TRIES = 10
 """Number of starts without progress after which a job has failed."""
@@ -43,7 +43,7 @@ class Supervisor:
         store: the service's database.
     """
 
-    def __init__(self, place: Place, store: Store) -> None:
+    def __init__(self, place: ServiceFolder, store: Store) -> None:
         self._place, self._store = place, store
         allowed = place.settings()
         self._most = allowed.trainings

@@ -22,9 +22,9 @@ from typing import Any
 from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
 from selfsurf.browser_env.text import one_line
 from selfsurf.sdft.service.adapters import keep, weights_of
-from selfsurf.sdft.service.elsewhere import NodeLost, work_elsewhere
-from selfsurf.sdft.service.place import NoRoom, Place, ServiceSettings
+from selfsurf.sdft.service.ray_jobs import NodeLost, work_elsewhere
 from selfsurf.sdft.service.schemas import Job, Problem
+from selfsurf.sdft.service.service_folder import NoRoom, ServiceFolder, ServiceSettings
 from selfsurf.sdft.service.store import Store
 
 HEARTBEAT = 2.0
@@ -62,7 +62,7 @@ def settings_of(job: Job, allowed: ServiceSettings) -> dict[str, Any]:
     Raises:
         ValueError: there is nothing to learn from the episodes, or the server doesn't allow the request.
     """
-    from selfsurf.browser_env.environment import EnvironmentSettings
+    from selfsurf.browser_env.env_options import EnvironmentSettings
     from selfsurf.sdft.rows.jobs import learned_from, learned_offline
 
     request = job.request
@@ -86,7 +86,7 @@ def settings_of(job: Job, allowed: ServiceSettings) -> dict[str, Any]:
     return {**shown, **given, **more}
 
 
-def work(place: Place, store: Store, job: Job) -> None:
+def work(place: ServiceFolder, store: Store, job: Job) -> None:
     """Train from the beginning or the last checkpoint, and store the adapter."""
     allowed = place.settings()
     place.check_room(0, allowed.quota)  # space may have run out since the job was queued
@@ -121,7 +121,7 @@ def take_gpu(turn: str, listed: Path = Path("/proc/driver/nvidia/gpus")) -> None
     """Limit this process to one of several GPUs, spread over concurrent trainers. Call it before importing torch.
 
     Args:
-        turn: name of the locked place (`Place.take_turn`).
+        turn: name of the locked place (`ServiceFolder.take_turn`).
         listed: folder in which the driver has an entry for each GPU.
     """
     there = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -137,7 +137,7 @@ def take_gpu(turn: str, listed: Path = Path("/proc/driver/nvidia/gpus")) -> None
 def main(root: Path, id: str, parent: int | None = None) -> int:
     """Run a job; return the exit code."""
     os.chdir(root)
-    place = Place(Path())
+    place = ServiceFolder(Path())
     allowed = place.settings()
     try:
         locks = FolderLock(place.root / "jobs" / id), place.take_turn(allowed.trainings)
@@ -192,7 +192,7 @@ def _problem(error: Exception) -> Problem:
     return Problem(type="no_room" if full else "training_failed", message=message, retryable=not known or full)
 
 
-def _beat(place: Place, id: str, over: threading.Event, parent: int | None) -> None:
+def _beat(place: ServiceFolder, id: str, over: threading.Event, parent: int | None) -> None:
     """Write heartbeats; end the process with a checkpoint once its job is cancelled or its parent is gone."""
     store = Store(place.database)
     while not over.wait(HEARTBEAT):

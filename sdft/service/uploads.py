@@ -14,15 +14,15 @@ from pathlib import Path
 from starlette.requests import Request
 
 from selfsurf.agents.model_files import file_sha256
-from selfsurf.browser_env.record.checked import CheckedEpisode
 from selfsurf.browser_env.record.episode import EpisodeError, write_atomically
 from selfsurf.browser_env.record.room import FULL
+from selfsurf.browser_env.record.untrusted import UntrustedEpisode
 from selfsurf.browser_env.text import one_line
 from selfsurf.sdft.run.checkpoint_files import discard, publish
 from selfsurf.sdft.service.archive import EPISODE_NAME, ArchiveError, TooLarge, unpack
-from selfsurf.sdft.service.errors import Refused, missing
-from selfsurf.sdft.service.place import NoRoom, Place, ServiceSettings
+from selfsurf.sdft.service.errors import RefusedRequest, missing
 from selfsurf.sdft.service.schemas import Episode, Uploaded, content_id
+from selfsurf.sdft.service.service_folder import NoRoom, ServiceFolder, ServiceSettings
 from selfsurf.sdft.service.store import Store
 
 MOST_UNPACKED = 2**30
@@ -44,7 +44,7 @@ class Uploads:
         settings: limits set by the operator.
     """
 
-    def __init__(self, place: Place, store: Store, settings: ServiceSettings) -> None:
+    def __init__(self, place: ServiceFolder, store: Store, settings: ServiceSettings) -> None:
         self._place, self._store, self._settings = place, store, settings
         self._busy: dict[str, int] = {}
         """Number of outstanding bytes of each upload in transfer."""
@@ -83,16 +83,16 @@ class Uploads:
         """
         if length > self._settings.largest_upload:
             limit = self._settings.largest_upload // 2**20
-            raise Refused(413, "too_large", f"An archive may have at most {limit:,} MiB.")
+            raise RefusedRequest(413, "too_large", f"An archive may have at most {limit:,} MiB.")
         if upload in self._busy:
-            raise Refused(409, "upload_in_use", "Another request is sending this upload.", retryable=True)
+            raise RefusedRequest(409, "upload_in_use", "Another request is sending this upload.", retryable=True)
         self._busy[upload] = 0
         try:
             now = self.progress(upload)
             if now.episode is not None:
                 return now
             if offset != now.offset:
-                raise Refused(
+                raise RefusedRequest(
                     409, "wrong_offset", f"The server has {now.offset} bytes: go on from there.", retryable=True
                 )
             self._check_room(length - offset)
@@ -132,11 +132,11 @@ class Uploads:
                 async for piece in _arriving(pieces):
                     size += len(piece)
                     if size > length:
-                        raise Refused(400, "too_long", "More bytes came than the archive has.")
+                        raise RefusedRequest(400, "too_long", "More bytes came than the archive has.")
                     file.write(piece)
         except OSError as error:
             if error.errno in FULL:
-                raise Refused(507, "no_room", "The server's disk is full.", retryable=True) from None
+                raise RefusedRequest(507, "no_room", "The server's disk is full.", retryable=True) from None
             raise
 
     async def finished(self, upload: str) -> Uploaded:
@@ -158,7 +158,7 @@ class Uploads:
             return now
         try:
             if file_sha256(part) != upload:
-                raise Refused(
+                raise RefusedRequest(
                     422, "wrong_hash", "The archive is damaged: send it again from its beginning.", retryable=True
                 )
             shutil.rmtree(made, ignore_errors=True)
@@ -169,21 +169,21 @@ class Uploads:
             self._place.add(size)
         except TooLarge as error:
             if room < MOST_UNPACKED:
-                raise Refused(
+                raise RefusedRequest(
                     507, "no_room", "The episode is larger than what is left of the quota.", retryable=True
                 ) from None
             part.unlink()
-            raise Refused(422, "bad_episode", f"This is no whole episode: {error}") from None
+            raise RefusedRequest(422, "bad_episode", f"This is no whole episode: {error}") from None
         except (ArchiveError, EpisodeError) as error:
             part.unlink()
             told = str(error).replace(str(made), "it")
-            raise Refused(422, "bad_episode", f"This is no whole episode: {told}") from None
-        except Refused:
+            raise RefusedRequest(422, "bad_episode", f"This is no whole episode: {told}") from None
+        except RefusedRequest:
             part.unlink()
             raise
         except OSError as error:
             if error.errno in FULL:
-                raise Refused(507, "no_room", "The server's disk is full.", retryable=True) from None
+                raise RefusedRequest(507, "no_room", "The server's disk is full.", retryable=True) from None
             raise
         finally:
             shutil.rmtree(made, ignore_errors=True)
@@ -193,7 +193,7 @@ class Uploads:
         return done
 
     def _keep(self, made: Path, size: int) -> tuple[Episode, bool]:
-        checked = CheckedEpisode(made)
+        checked = UntrustedEpisode(made)
         if not (made / "manifest.json").exists():
             raise EpisodeError("it has no manifest.json")
         files = json.loads((made / "manifest.json").read_text(encoding="utf8"))["files"]
@@ -214,7 +214,7 @@ class Uploads:
             Refused: the upload is in progress, is being verified, or doesn't exist.
         """
         if upload in self._busy or upload in self._finishing:
-            raise Refused(409, "upload_in_use", "A request is sending this upload.", retryable=True)
+            raise RefusedRequest(409, "upload_in_use", "A request is sending this upload.", retryable=True)
         if not self._part(upload).exists():
             raise missing("unfinished upload")
         self._part(upload).unlink()
@@ -230,7 +230,7 @@ class Uploads:
         except KeyError:
             raise missing("episode") from None
         if id in self._store.used_episodes():
-            raise Refused(409, "in_use", "A job that has not ended uses this episode.", retryable=True)
+            raise RefusedRequest(409, "in_use", "A job that has not ended uses this episode.", retryable=True)
         self._store.forget_episode(id)
         discard(self._place.root / "episodes" / id)
 
@@ -248,7 +248,7 @@ class Uploads:
                 path.unlink(missing_ok=True)
 
 
-def check_room(place: Place, more: int, quota: int) -> None:
+def check_room(place: ServiceFolder, more: int, quota: int) -> None:
     """Check that `more` bytes fit on the disk and in the quota.
 
     Raises:
@@ -257,7 +257,7 @@ def check_room(place: Place, more: int, quota: int) -> None:
     try:
         place.check_room(more, quota)
     except NoRoom as error:
-        raise Refused(507, "no_room", str(error.strerror), retryable=True) from None
+        raise RefusedRequest(507, "no_room", str(error.strerror), retryable=True) from None
 
 
 async def _arriving(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -275,7 +275,7 @@ async def _arriving(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             return
         except TimeoutError:
             told = f"Nothing has come for {STALLED:g} s: go on from where the server is."
-            raise Refused(408, "stalled", told, retryable=True) from None
+            raise RefusedRequest(408, "stalled", told, retryable=True) from None
         yield piece
 
 
@@ -296,9 +296,11 @@ async def _write_body(pieces: AsyncIterator[bytes], path: Path, most: int, room:
         async for piece in _arriving(pieces):
             size += len(piece)
             if size > most:
-                raise Refused(413, "too_large", f"An archive may have at most {most // 2**20:,} MiB.")
+                raise RefusedRequest(413, "too_large", f"An archive may have at most {most // 2**20:,} MiB.")
             if size > room:
-                raise Refused(507, "no_room", "The archive is larger than what is left of the quota.", retryable=True)
+                raise RefusedRequest(
+                    507, "no_room", "The archive is larger than what is left of the quota.", retryable=True
+                )
             digest.update(piece)
             file.write(piece)
     return digest.hexdigest()

@@ -15,7 +15,7 @@ from selfsurf.browser_env.observation import Element
 
 
 @dataclass(frozen=True)
-class Told:
+class PrivilegedContext:
     """Privileged information about one step."""
 
     text: str
@@ -26,7 +26,7 @@ class Told:
 
 def told_action(
     action: Any, wording: str = DEMONSTRATION, *, labels: Labels = False, elements: Sequence[Element] = ()
-) -> Told:
+) -> PrivilegedContext:
     """Present an action as the correct one, in the format of the student's replies.
 
     Args:
@@ -39,7 +39,7 @@ def told_action(
         browser_env.errors.ActionError: the action is malformed.
     """
     reply = compact(action, labels=labels, elements=elements)
-    return Told(wording.replace("{action}", reply), reply)
+    return PrivilegedContext(wording.replace("{action}", reply), reply)
 
 
 def given(action: Action, kinds: Collection[str] | None, step: Step) -> Action | None:
@@ -55,7 +55,7 @@ def given(action: Action, kinds: Collection[str] | None, step: Step) -> Action |
     return written if {id for id in ids if isinstance(id, int)} <= step.decision.visible_ids else None
 
 
-class Context:
+class TeacherContext:
     """Base of the sources of privileged information for the teacher."""
 
     name: ClassVar[str]
@@ -74,10 +74,10 @@ class Context:
     def learn(self, results: Sequence[Result], batch: int) -> None:
         """Take in the episodes of a batch, numbered from 0, before `tell` is called for them."""
 
-    def tell(self, result: Result, index: int) -> Told | None:
+    def tell(self, result: Result, index: int) -> PrivilegedContext | None:
         """Return the information about the episode's step at `index`, or None."""
         raise NotImplementedError
 
-    def told(self, action: Action, step: Step) -> Told:
+    def told(self, action: Action, step: Step) -> PrivilegedContext:
         """Present an action as the correct one at a step."""
         return told_action(action, self.wording, labels=self.labels, elements=step.observation["elements"])

@@ -13,14 +13,14 @@ from selfsurf.browser_env.actions import parse_action
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.envs_registry import is_open, task_of
 from selfsurf.sdft.run.checkpoint_files import intact_lines
-from selfsurf.sdft.teacher.context import Context, Told, given
-from selfsurf.sdft.teacher.recording import Recording, Shown, advise, goal_of, recording_of_result
+from selfsurf.sdft.teacher.context import PrivilegedContext, TeacherContext, given
+from selfsurf.sdft.teacher.recording import RecordedStep, Recording, advise, goal_of, recording_of_result
 
 KEPT = 3
 """Number of the agent's own episodes kept for a goal; the shortest are kept."""
 
 
-class Demonstrations(Context):
+class DemonstrationContext(TeacherContext):
     """Recorded episodes, by any player, that demonstrate how a goal is reached.
 
     An episode fits a task if environment and goal are the same; the seed may differ. Of several episodes, the one whose
@@ -50,7 +50,7 @@ class Demonstrations(Context):
         goals = {known for environment, known in self._recordings if environment == _environment(env_id)}
         return bool(goals) if goal is None else goal in goals
 
-    def tell(self, result: Result, index: int) -> Told | None:
+    def tell(self, result: Result, index: int) -> PrivilegedContext | None:
         """Return the action of the recorded step that corresponds to the student's step."""
         recordings = self._of(result.job.env_id, goal_of(result))
         advices = [advise(recording, result.steps[: index + 1]) for recording in recordings]
@@ -64,7 +64,7 @@ class Demonstrations(Context):
         return self._recordings.get((_environment(env_id), goal), [])
 
 
-class Hindsight(Demonstrations):
+class HindsightContext(DemonstrationContext):
     """The agent's own successful episodes for a goal, including those of the current batch.
 
     Args:
@@ -124,5 +124,5 @@ def _written(recording: Recording, batch: int) -> str:
 
 
 def _read(data: dict[str, Any]) -> Recording:
-    steps = tuple(Shown(step["observation"], parse_action(step["action"])) for step in data["steps"])
+    steps = tuple(RecordedStep(step["observation"], parse_action(step["action"])) for step in data["steps"])
     return Recording(data["env_id"], data["goal"], data["seed"], steps)

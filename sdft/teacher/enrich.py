@@ -24,7 +24,7 @@ from selfsurf.agents.play.job import Result
 from selfsurf.agents.policies.openai import usage
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.browser_env.record.episode import write_atomically
-from selfsurf.sdft.teacher.context import Told
+from selfsurf.sdft.teacher.context import PrivilegedContext
 
 if TYPE_CHECKING:
     from selfsurf.agents.policies.openai.usage import Prices
@@ -116,7 +116,9 @@ class Enricher:
         self._counts: Counter[str] = Counter()
         self._lock = threading.RLock()
 
-    def enrich(self, results: Sequence[Result], lessons: list[list[dict[str, Told]]]) -> list[list[dict[str, Told]]]:
+    def enrich(
+        self, results: Sequence[Result], lessons: list[list[dict[str, PrivilegedContext]]]
+    ) -> list[list[dict[str, PrivilegedContext]]]:
         """Return the information by episode, step and context, with explanations added."""
         enriched = [[dict(said) for said in steps] for steps in lessons]
         questions = [
@@ -210,13 +212,13 @@ class Enricher:
             self._counts[name] += 1
 
 
-def _question(messages: Sequence[Message], told: Told) -> str:
+def _question(messages: Sequence[Message], told: PrivilegedContext) -> str:
     prompt = "\n\n".join(message.text for message in messages)
     end = "" if told.action is None else _END.format(action=told.action)
     return ASK.format(prompt=prompt, told=told.text, end=end)
 
 
-def _instead(told: Told, explanation: str) -> str:
+def _instead(told: PrivilegedContext, explanation: str) -> str:
     """Return the explanation, followed by the original text unless the explanation ends with the exact action."""
     if told.action is not None and explanation.endswith(f"Correct action: {told.action}"):
         return explanation

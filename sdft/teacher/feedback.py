@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from selfsurf.agents.play.job import Result, Step
 from selfsurf.agents.prompt.page import label
 from selfsurf.browser_env import Outcome
-from selfsurf.sdft.teacher.context import Context, Told
+from selfsurf.sdft.teacher.context import PrivilegedContext, TeacherContext
 
 if TYPE_CHECKING:
     from selfsurf.browser_env.observation import Element, Observation
@@ -19,7 +19,7 @@ MOST, LONGEST = 4, 60
 _MISSED = {Outcome.FAILED: "the goal is missed", Outcome.INFEASIBLE: "the goal was given up"}
 
 
-class Feedback(Context):
+class FeedbackContext(TeacherContext):
     """Verdict on the student's action (an error, the episode's outcome), or else the changes on the page.
 
     The action is described in words, because the teacher would copy its JSON, right or wrong.
@@ -27,7 +27,7 @@ class Feedback(Context):
 
     name: ClassVar[str] = "feedback"
 
-    def tell(self, result: Result, index: int) -> Told | None:
+    def tell(self, result: Result, index: int) -> PrivilegedContext | None:
         """Return the outcome of the step, or None if the resulting page is unknown."""
         step = result.steps[index]
         if step.after is None:
@@ -40,7 +40,7 @@ class Feedback(Context):
             text = f"{did} is right: the goal is reached."
         else:
             text = f"After {did}: {' '.join(changes(step.observation, step.after))}"
-        return Told(f"{text} Reward: {step.reward:g}." if step.reward else text)
+        return PrivilegedContext(f"{text} Reward: {step.reward:g}." if step.reward else text)
 
 
 def _words(step: Step) -> str:

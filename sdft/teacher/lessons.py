@@ -13,11 +13,11 @@ from selfsurf.agents.play.job import Result
 from selfsurf.envs_registry import task_of
 from selfsurf.envs_registry.loading import short_name
 from selfsurf.sdft.rows.jobs import trained_tasks
-from selfsurf.sdft.teacher.context import Context, Told
-from selfsurf.sdft.teacher.demonstrations import Demonstrations, Hindsight
+from selfsurf.sdft.teacher.context import PrivilegedContext, TeacherContext
+from selfsurf.sdft.teacher.demonstrations import DemonstrationContext, HindsightContext
 from selfsurf.sdft.teacher.enrich import Enricher
-from selfsurf.sdft.teacher.feedback import Feedback
-from selfsurf.sdft.teacher.oracle import Done, Oracle
+from selfsurf.sdft.teacher.feedback import FeedbackContext
+from selfsurf.sdft.teacher.oracle import OracleContext, RecordedActionContext
 from selfsurf.sdft.teacher.recording import load_recordings
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Lessons:
+class LessonContext:
     """The teacher's context for the steps of episodes.
 
     Every context contributes its text, but only the first context with an action presents it, because a teacher with
@@ -37,7 +37,7 @@ class Lessons:
         enricher: source of explanations; None for none.
     """
 
-    def __init__(self, contexts: Sequence[Context], enricher: Enricher | None = None) -> None:
+    def __init__(self, contexts: Sequence[TeacherContext], enricher: Enricher | None = None) -> None:
         self.contexts = tuple(contexts)
         self._enricher = enricher
         self._counts: Counter[str] = Counter()
@@ -47,7 +47,7 @@ class Lessons:
         """Whether the contexts may be empty at first and get information later in the run."""
         return any(context.comes_later for context in self.contexts)
 
-    def of(self, results: Sequence[Result], batch: int = 0) -> list[list[Told | None]]:
+    def of(self, results: Sequence[Result], batch: int = 0) -> list[list[PrivilegedContext | None]]:
         """Return the teacher's context of every step of every episode; None for a step without any.
 
         Args:
@@ -67,12 +67,12 @@ class Lessons:
         self._counts.clear()
         return counts if self._enricher is None else {**counts, **self._enricher.take_counts()}
 
-    def _told(self, result: Result, index: int) -> dict[str, Told]:
+    def _told(self, result: Result, index: int) -> dict[str, PrivilegedContext]:
         """Return a step's information by context, with at most one action, placed last; empty for an unsampled step."""
         if not result.steps[index].decision.completion.token_ids:
             return {}
-        said: dict[str, Told] = {}
-        named: dict[str, Told] = {}
+        said: dict[str, PrivilegedContext] = {}
+        named: dict[str, PrivilegedContext] = {}
         for context in self.contexts:
             told = context.tell(result, index)
             if told is None or (told.action is not None and named):
@@ -82,14 +82,14 @@ class Lessons:
         return {**said, **named}
 
 
-def _joined(said: dict[str, Told]) -> Told | None:
+def _joined(said: dict[str, PrivilegedContext]) -> PrivilegedContext | None:
     if not said:
         return None
     parts = list(said.values())
-    return Told("\n".join(part.text for part in parts), parts[-1].action)
+    return PrivilegedContext("\n".join(part.text for part in parts), parts[-1].action)
 
 
-def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int = 0) -> Lessons:
+def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int = 0) -> LessonContext:
     """Make the contexts and the enricher of a run.
 
     Args:
@@ -102,25 +102,25 @@ def make_lessons(settings: TrainSettings, folder: Path | None = None, batch: int
             enriching model is unusable.
     """
     contexts = make_contexts(settings, folder, batch)
-    return Lessons(contexts, Enricher(settings.enrich, folder) if settings.enrich else None)
+    return LessonContext(contexts, Enricher(settings.enrich, folder) if settings.enrich else None)
 
 
-def make_contexts(settings: TrainSettings, folder: Path | None = None, batch: int = 0) -> list[Context]:
+def make_contexts(settings: TrainSettings, folder: Path | None = None, batch: int = 0) -> list[TeacherContext]:
     """Make the contexts of a run; arguments and errors as for `make_lessons`."""
     kinds = settings.actions
     makers = {
-        "oracle": lambda: Oracle(kinds),
+        "oracle": lambda: OracleContext(kinds),
         "demonstration": lambda: (
-            Done(kinds) if settings.offline else Demonstrations(load_recordings(settings.demonstrations), kinds)
+            RecordedActionContext(kinds) if settings.offline else DemonstrationContext(load_recordings(settings.demonstrations), kinds)
         ),
-        "hindsight": lambda: Hindsight(
+        "hindsight": lambda: HindsightContext(
             load_recordings(settings.hindsight_episodes), kinds,
             path=folder / "hindsight.jsonl" if folder else None, batch=batch,
         ),
-        "feedback": Feedback,
+        "feedback": FeedbackContext,
     }  # fmt: skip
     named = ("demonstration",) if settings.offline else settings.contexts
-    contexts: list[Context] = [makers[name]() for name in named]
+    contexts: list[TeacherContext] = [makers[name]() for name in named]
     for context in contexts:
         context.wording, context.labels = settings.teacher_wording, settings.labels
     for task in () if settings.offline else trained_tasks(settings):

@@ -8,10 +8,10 @@ from typing import ClassVar
 from selfsurf.agents.play.job import Result
 from selfsurf.browser_env.actions import parse_action
 from selfsurf.envs_registry import task_of
-from selfsurf.sdft.teacher.context import Context, Told, given
+from selfsurf.sdft.teacher.context import PrivilegedContext, TeacherContext, given
 
 
-class Oracle(Context):
+class OracleContext(TeacherContext):
     """The oracle's action at every step where the student could have given it.
 
     Args:
@@ -27,7 +27,7 @@ class Oracle(Context):
         """Whether the task has an oracle."""
         return task_of(env_id).has_oracle
 
-    def tell(self, result: Result, index: int) -> Told | None:
+    def tell(self, result: Result, index: int) -> PrivilegedContext | None:
         """Return the oracle's action at the step."""
         step = result.steps[index]
         view = step.privileged
@@ -37,17 +37,17 @@ class Oracle(Context):
         return None if action is None else self.told(action, step)
 
 
-class Done(Oracle):
+class RecordedActionContext(OracleContext):
     """The recorded action at exactly the student's state (`sdft.rollouts.stored`)."""
 
     name: ClassVar[str] = "demonstration"
 
 
-class Untold(Context):
+class EmptyContext(TeacherContext):
     """An empty text for every step, so that training without a teacher learns from all steps."""
 
     name: ClassVar[str] = "untold"
 
-    def tell(self, result: Result, index: int) -> Told:
+    def tell(self, result: Result, index: int) -> PrivilegedContext:
         """Return an empty text."""
-        return Told("")
+        return PrivilegedContext("")

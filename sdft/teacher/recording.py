@@ -39,7 +39,7 @@ ALIKE = 0.5
 
 
 @dataclass(frozen=True)
-class Shown:
+class RecordedStep:
     """A recorded step."""
 
     observation: Mapping[str, Any]
@@ -61,7 +61,7 @@ class Recording:
     """Environment id as in jobs; that of an open-ended task contains start page and goal."""
     goal: str
     seed: int
-    steps: tuple[Shown, ...]
+    steps: tuple[RecordedStep, ...]
 
 
 def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
@@ -132,7 +132,7 @@ def recording_of(episode: Episode) -> Recording:
             continue
         with suppress(ActionError):
             done = map(recorded_action, record["actions"])
-            steps += [Shown(seen, as_written(action, seen) or action) for action in done]
+            steps += [RecordedStep(seen, as_written(action, seen) or action) for action in done]
     meta = episode.meta
     name = recorded_name(meta, steps[0].observation["url"] if steps else "")
     return Recording(name, meta["goal"], meta["seed"] or 0, tuple(steps))
@@ -141,7 +141,7 @@ def recording_of(episode: Episode) -> Recording:
 def recording_of_result(result: Result) -> Recording:
     """Return an episode of this process as a recording, without steps whose action failed or was invalid."""
     steps = tuple(
-        Shown({name: step.observation[name] for name in ("url", "elements", "tabs")}, step.decision.action)  # type: ignore[literal-required]
+        RecordedStep({name: step.observation[name] for name in ("url", "elements", "tabs")}, step.decision.action)  # type: ignore[literal-required]
         for step in result.steps
         if not isinstance(step.decision.action, str) and not step.error
     )

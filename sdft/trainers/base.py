@@ -27,8 +27,8 @@ from selfsurf.sdft.rollouts.stored import StoredGenerator
 from selfsurf.sdft.rows.images import model_inputs
 from selfsurf.sdft.rows.samples import Sample, allowed_tokens, collate, idle, learnable
 from selfsurf.sdft.rows.stored import State
+from selfsurf.sdft.run.atomic_checkpoints import AtomicCheckpoints
 from selfsurf.sdft.run.processes import check_sharding, share
-from selfsurf.sdft.run.whole import WholeCheckpoints
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.weights import student_weights
 from selfsurf.sdft.trainers.batches import Failures
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 
-class RunTrainer(WholeCheckpoints):
+class RunTrainer(AtomicCheckpoints):
     """Base trainer of a run, with fast LoRA layers, protection from forgetting, and batches that may teach nothing.
 
     Args:
@@ -55,7 +55,7 @@ class RunTrainer(WholeCheckpoints):
     rehearsal: Rehearsal | None = None
     practice: Practice | None = None
     learned = True
-    """Whether the current batch teaches anything in any process. If not, the weights stay unchanged (`LeaveAlone`)."""
+    """Whether the current batch teaches anything in any process. If not, the weights stay unchanged (`SkipEmptyUpdates`)."""
     temperature = 1.0
     """Temperature by which logits are divided."""
 
@@ -97,7 +97,7 @@ class RunTrainer(WholeCheckpoints):
         state = self.accelerator.state
         check_sharding(state.deepspeed_plugin, getattr(state, "fsdp_plugin", None))
         self.packable = make_ready(self.model)
-        self.add_callback(LeaveAlone(self))
+        self.add_callback(SkipEmptyUpdates(self))
         self.remove_callback(PrinterCallback)
 
     def note(self, figures: Mapping[str, float]) -> None:
@@ -241,7 +241,7 @@ class EpisodeTrainer(RunTrainer):
         return {**batch, "seen": [row.seen for row in padded]} if self.policy.sees_images else batch
 
 
-class LeaveAlone(TrainerCallback):
+class SkipEmptyUpdates(TrainerCallback):
     """Callback that keeps the weights unchanged if a batch taught nothing.
 
     Zero gradients would not be enough: Adam would still move the weights by its momentum.

@@ -16,13 +16,13 @@ from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.sdft.rollouts import Job, Result, RolloutError
 from selfsurf.sdft.rollouts.collector import Collector
 from selfsurf.sdft.rollouts.pipeline import Pipeline, figures
-from selfsurf.sdft.rows.recorded import Recorded
+from selfsurf.sdft.rows.recorded import RecordedRows
 from selfsurf.sdft.rows.samples import Sample, choose, learnable, samples_of
 from selfsurf.sdft.run.metrics import batch_figures
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.following import FOLLOWS, Places, places
-from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.lessons import LessonContext
+from selfsurf.sdft.teacher.oracle import OracleContext
 from selfsurf.sdft.teacher.recording import Recording
 
 MOST_FAILED = 3
@@ -51,7 +51,7 @@ class Processes:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class StepRows:
     """Rows and metrics of one optimizer step."""
 
     rows: list[Sample]
@@ -102,7 +102,7 @@ class Batches:
     """Number of this process's episodes in each step."""
     max_rows: int
     """Maximum number of this process's rows in each step."""
-    lessons: Lessons = field(default_factory=lambda: Lessons((Oracle(),)))
+    lessons: LessonContext = field(default_factory=lambda: LessonContext((OracleContext(),)))
     """Contexts of the teacher."""
     recordings: Sequence[Recording] = ()
     """Recorded episodes that are also learned from directly."""
@@ -118,7 +118,7 @@ class Batches:
         settings, rank = self.settings, self.processes.rank
         gate = settings.success_gate and not settings.offline  # offline, only steps that pass the gate are loaded
         self._taught: Any = {"teacher_sees": settings.teacher_sees, "success_gate": gate}
-        self._recorded = Recorded(self.recordings, self.policy, settings)
+        self._recorded = RecordedRows(self.recordings, self.policy, settings)
         self._failures = Failures(settings.steps)
         several = [rank] if rank else []
         self._several = several
@@ -141,7 +141,7 @@ class Batches:
         """Number of batches so far from whose explanations nothing was learned; None once something was, or without
         `enrich`."""
 
-    def draw(self, number: int, jobs: list[Job]) -> Drawn:
+    def draw(self, number: int, jobs: list[Job]) -> StepRows:
         """Play the episodes of a step and choose rows of them.
 
         Args:
@@ -172,13 +172,13 @@ class Batches:
             **figures(episodes, number, [row.version for row in rows]),
         }
         if not self.recorded_rows:
-            return Drawn(rows, None, found)
+            return StepRows(rows, None, found)
         own = self._recorded.instead(rows)
         shown, self._explained = [*own, *recorded], len(own)
         self._shown = over_all(bool(shown)) > 0
         left = [row for row in rows if row.told is None] if shown else rows
         found["tokens/learned"] = sum(len(one.completion_ids) for one in (*left, *shown))
-        return Drawn(left, shown or None, {**found, **({"rows/recorded": len(recorded)} if shown else {})})
+        return StepRows(left, shown or None, {**found, **({"rows/recorded": len(recorded)} if shown else {})})
 
     def places(self, rows: Sequence[Sample]) -> list[Places]:
         """Return each row's positions that give the demonstrated action's probability (`sdft.teacher.following`)."""

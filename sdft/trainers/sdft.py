@@ -31,11 +31,11 @@ from selfsurf.sdft.loss.distillation import (
 )
 from selfsurf.sdft.rollouts import Job
 from selfsurf.sdft.run.metrics import memory_figures
-from selfsurf.sdft.run.processes import share, whole
+from selfsurf.sdft.run.processes import share, unsharded
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.following import FOLLOWS, Places, heeded, throughout
-from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.lessons import LessonContext
+from selfsurf.sdft.teacher.oracle import OracleContext
 from selfsurf.sdft.teacher.recording import Recording
 from selfsurf.sdft.teacher.weights import FollowStudent, add_teacher, teaching
 from selfsurf.sdft.trainers.base import EpisodeTrainer
@@ -66,7 +66,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         settings: TrainSettings,
         checkpoints: Path,
         *,
-        lessons: Lessons | None = None,
+        lessons: LessonContext | None = None,
         recordings: Sequence[Recording] = (),
         compared: bool = False,
         **options: Any,
@@ -81,7 +81,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
             self.jobs,
             episodes=self.args.per_device_train_batch_size,
             max_rows=self.max_rows,
-            lessons=lessons or Lessons((Oracle(),)),
+            lessons=lessons or LessonContext((OracleContext(),)),
             recordings=recordings,
             recorded_rows=self.recorded_rows,
             compared=compared,
@@ -198,7 +198,7 @@ class EpisodeSDFTTrainer(EpisodeTrainer):
         return kept
 
     def _prepare_training_batch(self, jobs: list[Job]) -> dict[str, Any]:
-        with whole(self.model):
+        with unsharded(self.model):
             drawn = self._batches.draw(self.state.global_step, jobs)
         self._batch = drawn.figures
         batch = self.collate(drawn.rows, allowed=self.settings.importance_clip is not None)

@@ -33,8 +33,8 @@ from selfsurf.sdft.rows.samples import Sample, choose, collate, samples_of
 from selfsurf.sdft.run.processes import check_alone
 from selfsurf.sdft.run.run import MakeTrainer, Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.lessons import LessonContext
+from selfsurf.sdft.teacher.oracle import OracleContext
 from selfsurf.sdft.trainers.base import RunTrainer
 from selfsurf.sdft.trainers.batches import MOST_FAILED
 
@@ -56,9 +56,9 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
     """
     agent = make_agent(policy, settings, sampling=False, kind=Demonstrator)
     jobs, size = training_jobs(settings), settings.episodes_per_step
-    oracle = Oracle(settings.actions)
+    oracle = OracleContext(settings.actions)
     oracle.labels = settings.labels
-    lessons = Lessons((oracle,))
+    lessons = LessonContext((oracle,))
     rows: list[Sample] = []
     masked = failed = 0
     with _demonstrations(settings, agent) as shown:

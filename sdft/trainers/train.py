@@ -29,11 +29,11 @@ from selfsurf.sdft.rows.stored import FEWEST, done_well, load_stored, recordings
 from selfsurf.sdft.run.checkpoints import CheckpointManager
 from selfsurf.sdft.run.folder import check_own
 from selfsurf.sdft.run.library import Backend, torch_library
-from selfsurf.sdft.run.processes import check_alone, is_first, whole
+from selfsurf.sdft.run.processes import check_alone, is_first, unsharded
 from selfsurf.sdft.run.run import MakeTrainer, Run, TrainOptions, run_training
 from selfsurf.sdft.run.workers import generating
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.lessons import Lessons, make_lessons
+from selfsurf.sdft.teacher.lessons import LessonContext, make_lessons
 from selfsurf.sdft.teacher.recording import load_recordings
 
 _log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ def train(
 
 
 @contextlib.contextmanager
-def _trainer(run: Run, jobs: Sequence[Job], lessons: Lessons) -> Iterator[Any]:
+def _trainer(run: Run, jobs: Sequence[Job], lessons: LessonContext) -> Iterator[Any]:
     settings = run.settings
     owner = getattr(run.policy, "processor", None) or run.policy.tokenizer
     about = {
@@ -161,4 +161,4 @@ def _evaluated(run: Run, trainer: Any, evaluate: Callable[[int], Evaluation]) ->
 
 def _whole(run: Run, trainer: Any) -> AbstractContextManager[None]:
     """Return a context with the unsharded weights of a model that torch may split over processes."""
-    return whole(trainer.model) if run.library.name == "torch" else contextlib.nullcontext()
+    return unsharded(trainer.model) if run.library.name == "torch" else contextlib.nullcontext()

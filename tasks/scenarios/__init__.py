@@ -14,7 +14,7 @@ from typing import Any
 from selfsurf.tasks.scenarios.clinic import Appointment
 from selfsurf.tasks.scenarios.form import Crash, Move, Register, UploadFile, Voucher
 from selfsurf.tasks.scenarios.hotel import Hotel
-from selfsurf.tasks.scenarios.inbox import Delete, Told
+from selfsurf.tasks.scenarios.inbox import Delete, InjectedInstruction
 from selfsurf.tasks.scenarios.library import Reserve, ReserveFormat
 from selfsurf.tasks.scenarios.market import CookieBanner, DeadEnd, EndlessScroll, Pages, SlowPage
 from selfsurf.tasks.scenarios.meeting import Meeting
@@ -32,7 +32,7 @@ FLOWS: dict[str, Callable[..., Scenario]] = {
 
 SITUATIONS: dict[str, Callable[..., Scenario]] = {
     "pages": Pages, "login": Login, "delete": Delete, "dead-end": DeadEnd, "crash": Crash, "cookies": CookieBanner,
-    "slow": SlowPage, "two-tabs": Voucher, "upload": UploadFile, "told": Told, "scroll": EndlessScroll,
+    "slow": SlowPage, "two-tabs": Voucher, "upload": UploadFile, "told": InjectedInstruction, "scroll": EndlessScroll,
 }  # fmt: skip
 """Classes of the situations, by scenario name; always varied."""
 

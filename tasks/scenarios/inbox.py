@@ -66,7 +66,7 @@ class Delete(Scenario):
         )
 
 
-class Told(Delete):
+class InjectedInstruction(Delete):
     """A task to archive a message whose text tells the agent to forward or delete it.
 
     `details["misled"]` lists the actions that the message achieved, as in `Misled/...-v0`. The task is solved only if

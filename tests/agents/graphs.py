@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from selfsurf import agents
-from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player
+from selfsurf.agents.play import AgentAdapter, Environments, EpisodeRequest, Job, Player, PlayOptions
 from selfsurf.browser_env import Safety
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from tests.agents.policy_server import answer, completion, serve_raw, tool_call
@@ -72,14 +72,14 @@ def play(
         make, len(jobs), screenshot=False, user=user, safety=safety or Safety(), max_episode_steps=steps
     )
 
-    def record(ask: Ask) -> EpisodeWriter:
+    def record(ask: EpisodeRequest) -> EpisodeWriter:
         return EpisodeWriter(folder / f"episode-{ask.number}", {"goal": "", "seed": ask.job.seed})
 
-    player = Player(Decider(agent), environments, len(jobs), Manner(demonstrate=True), record=record)
+    player = Player(AgentAdapter(agent), environments, len(jobs), PlayOptions(demonstrate=True), record=record)
     ended: list[Any] = []
     try:
         for number, job in enumerate(jobs):
-            player.begin(Ask(number, job))
+            player.begin(EpisodeRequest(number, job))
         while len(ended) < len(jobs):
             ended += player.turn()
     finally:

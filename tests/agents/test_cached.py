@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from selfsurf.agents.cached import Cache, CachedDecider, CacheError, Flow
+from selfsurf.agents.cached import Cache, CachedAgentAdapter, CacheError, Flow
 from selfsurf.agents.cached.flow import digest, filled, flow_of
 from selfsurf.agents.cached.target import find, fingerprints, target_of
-from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Result
+from selfsurf.agents.play import AgentAdapter, Environments, EpisodeRequest, Job, Player, PlayOptions, Result
 from selfsurf.agents.scripted import OracleAgent
 from selfsurf.browser_env import Click, Fill, Finish, Safety, Score, Task
 from selfsurf.browser_env.observe.outline import parse_outline
@@ -128,13 +128,13 @@ class Playing:
     def __init__(self, folder: Path) -> None:
         self.folder, self.number = folder, 0
 
-    def __call__(self, decider: Decider, task: Task, seed: int = 0, **options: Any) -> tuple[Result, Episode]:
+    def __call__(self, decider: AgentAdapter, task: Task, seed: int = 0, **options: Any) -> tuple[Result, Episode]:
         self.number += 1
         folder = self.folder / str(self.number)
         environments = Environments(lambda name: task, 1, **options)
         writer = EpisodeWriter(folder, {"env_id": "Own", "seed": seed})
-        player = Player(decider, environments, 1, Manner(keep_steps=False), record=lambda ask: writer)
-        player.begin(Ask(0, Job("Own", seed)))
+        player = Player(decider, environments, 1, PlayOptions(keep_steps=False), record=lambda ask: writer)
+        player.begin(EpisodeRequest(0, Job("Own", seed)))
         ended: list[Any] = []
         while not ended:
             ended = player.turn()
@@ -147,8 +147,8 @@ def play(tmp_path: Path) -> Playing:
     return Playing(tmp_path)
 
 
-def oracle() -> Decider:
-    return Decider(OracleAgent())
+def oracle() -> AgentAdapter:
+    return AgentAdapter(OracleAgent())
 
 
 def test_what_the_agent_raises_that_takes_over_is_its_episodes(form, tmp_path):
@@ -160,7 +160,7 @@ def test_what_the_agent_raises_that_takes_over_is_its_episodes(form, tmp_path):
         def act(self, obs):
             return Click(id=7)
 
-    decider = CachedDecider(Cache(tmp_path / "cache"), lambda: Decider(Odd()))
+    decider = CachedAgentAdapter(Cache(tmp_path / "cache"), lambda: AgentAdapter(Odd()))
     for slot in (0, 1):
         decider.begin(slot, Job("any", slot), "Do it.")
     first, second = decider.decide([0, 1], [form, form])
@@ -213,13 +213,13 @@ def test_secrets_stay_references_and_confirmations_are_asked_for_again(play, tmp
     assert "<secret:key>" in written
     assert not any(text in written for text in ("tops3cret", "Ada", "Moreau"))
 
-    again = CachedDecider(Cache(tmp_path / "cache"), oracle)
+    again = CachedAgentAdapter(Cache(tmp_path / "cache"), oracle)
     result, _ = play(again, Pay(str(tmp_path / "site"), "Ben Okafor"), safety=safety)
     assert (result.outcome, again.did(), again.agent) == ("solved", {"actions": 3, "healed": 0, "left": ""}, None)
     assert asked == ["Key", "Pay now"] * 2
 
     never = Safety(secrets={"key": "tops3cret"}, confirm=lambda *given: False)
-    refused = CachedDecider(cache, oracle, needs_privileged=True)
+    refused = CachedAgentAdapter(cache, oracle, needs_privileged=True)
     result, _ = play(refused, Pay(str(tmp_path / "site"), "Ben Okafor"), safety=never, max_episode_steps=4)
     assert result.outcome != "solved"
     assert "did not work" in refused.did()["left"]
@@ -241,21 +241,21 @@ def test_a_changed_site_is_healed_and_written_back_and_decoys_are_left_to_the_ag
     assert len(first.flow.steps) == result.length - 1
 
     relabelled = task_of("Scenario/cookies-v0?change=relabelled&version=1")
-    healing = CachedDecider(cache, oracle, needs_privileged=True)
+    healing = CachedAgentAdapter(cache, oracle, needs_privileged=True)
     result, episode = play(healing, relabelled)
     assert result.outcome == "solved"
     assert healing.did()["healed"] > 0
     kept = cache.keep(episode)
     assert kept.flow is not None
     assert (kept.dropped, len(cache.flows())) == ((first.flow.id,), 1)
-    again = CachedDecider(Cache(tmp_path / "cache"), oracle)
+    again = CachedAgentAdapter(Cache(tmp_path / "cache"), oracle)
     result, _ = play(again, relabelled)
     assert (result.outcome, again.did()["healed"], again.agent) == ("solved", 0, None)
     assert kept.flow.away == {'dialog "Cookies"': "Refuse optional now"}, "as it is called now"
     assert [step.dialogs for step in kept.flow.steps] == [()] * len(kept.flow.steps)
     assert "button" in result.score["touched"][0], "the banner was put away before anything behind it was used"
 
-    decoys = CachedDecider(cache, oracle, needs_privileged=True)
+    decoys = CachedAgentAdapter(cache, oracle, needs_privileged=True)
     result, episode = play(decoys, task_of("Scenario/cookies-v0?change=decoys&version=1"))
     assert result.outcome == "solved", "the agent has gone on"
     assert decoys.did()["left"]

@@ -25,7 +25,7 @@ from selfsurf.agents.graph.scoring import score, stage_of
 from selfsurf.agents.graph.state import GraphState, first_state
 from selfsurf.agents.graph.wiring import NODES, edges, node
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.agents.play import Decider
+from selfsurf.agents.play import AgentAdapter
 from selfsurf.agents.policies.openai.kinds import kind_tools, reply_of
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 from selfsurf.agents.policy import Completion, PolicyError
@@ -333,7 +333,7 @@ def test_after_the_end_the_state_can_be_read_and_the_site_is_remembered(tmp_path
         agent.reset("Press Submit")
         agent.act(form), agent.act(form)
         assert agent.why_ended("stopped") == "goal_satisfied"
-        Decider(agent).end(0, reached=True)
+        AgentAdapter(agent).end(0, reached=True)
         assert agent.state()["stage"] == "done"
         assert [one.name for one in tmp_path.iterdir()] == ["page.jsonl"]
         agent.policy.close()

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from selfsurf.agents.guards import (
-    Answer,
     EmptyText,
     Guard,
     Loop,
+    LowConfidence,
+    MissingAnswer,
     Repetition,
     Submit,
-    Unsure,
-    Vanished,
+    VanishedElement,
     apply,
     counts,
     guard_names,
@@ -248,7 +248,7 @@ def test_questions(goal: str, asked: bool) -> None:
 
 def test_an_answer_is_asked_for_twice(form: Observation) -> None:
     goal = "What is the price?"
-    guard = Answer()
+    guard = MissingAnswer()
     for _ in range(2):
         verdict = guard.check(Finish(answer=" "), form, goal)
         assert verdict.action == Wait(ms=0)
@@ -260,20 +260,20 @@ def test_an_answer_is_asked_for_twice(form: Observation) -> None:
 
 
 def test_no_answer_is_asked_for(form: Observation) -> None:
-    assert Answer().check(Finish(), form, "Press OK.").note == ""
-    guard = Answer()
+    assert MissingAnswer().check(Finish(), form, "Press OK.").note == ""
+    guard = MissingAnswer()
     guard.check(Message(text="It costs 9."), form, "What is the price?")
     assert guard.check(Finish(), form, "What is the price?").note == ""
 
 
 def test_vanished_and_disabled_are_noted(form: Observation) -> None:
-    assert "99" in Vanished().check(Click(id=99), form, "").note
+    assert "99" in VanishedElement().check(Click(id=99), form, "").note
     page = Observation(**{**form, "elements": ({**form["elements"][0], "states": ("disabled",)},)})
-    assert "disabled" in Vanished().check(Click(id=3), page, "").note
+    assert "disabled" in VanishedElement().check(Click(id=3), page, "").note
 
 
 def test_a_vanished_element_is_found_again(observation: Make, element: MakeElement) -> None:
-    guard = Vanished()
+    guard = VanishedElement()
     guard.check(Click(id=1), observation("Go.", [element(1, "link", "Next"), element(2, "link", "Help")]), "")
     again = observation("Go.", [element(11, "link", "Next"), element(12, "link", "Help"), element(13, "link", "Help")])
     verdict = guard.check(Click(id=1, count=2), again, "")
@@ -328,7 +328,7 @@ CONFIRM = Click(id=4)
 
 
 def test_what_cannot_be_undone_is_asked_about_where_a_choice_was_unsure(booking: Observation) -> None:
-    guard = Unsure()
+    guard = LowConfidence()
     assert told(guard, Select(id=1, options=("Double",)), booking, 0.99, 0.5, 0.9) == Select(id=1, options=("Double",))
     assert told(guard, Click(id=3), booking, 0.99) == Click(id=3), "a link does no harm"
     asked = told(guard, CONFIRM, booking, 0.99)
@@ -336,7 +336,7 @@ def test_what_cannot_be_undone_is_asked_about_where_a_choice_was_unsure(booking:
     assert "only 45% sure of 'Double in Room'" in asked.question
     assert CONFIRM.to_json() in asked.question
     for said, expected in (("yes", CONFIRM), ("no", Infeasible)):
-        other = Unsure()
+        other = LowConfidence()
         told(other, Select(id=1, options=("Double",)), booking, 0.45)
         question = told(other, CONFIRM, booking, 0.99)
         assert isinstance(question, AskUser)
@@ -347,7 +347,7 @@ def test_what_cannot_be_undone_is_asked_about_where_a_choice_was_unsure(booking:
 
 
 def test_where_nobody_answers_the_agent_gives_up(booking: Observation) -> None:
-    guard = Unsure()
+    guard = LowConfidence()
     told(guard, Click(id=3), booking, 0.3)
     assert isinstance(told(guard, CONFIRM, booking, 1.0), AskUser)
     given_up = told(guard, CONFIRM, booking, 1.0)
@@ -356,8 +356,8 @@ def test_where_nobody_answers_the_agent_gives_up(booking: Observation) -> None:
 
 
 def test_a_sure_choice_and_what_nobody_heard_pass(booking: Observation) -> None:
-    guard = Unsure()
+    guard = LowConfidence()
     assert told(guard, Click(id=3), booking, 0.9) == Click(id=3)
     assert told(guard, Fill(id=2, text="Ada"), booking, 0.3) == Fill(id=2, text="Ada"), "a text is copied in many ways"
     assert told(guard, CONFIRM, booking, 0.8) == CONFIRM
-    assert Unsure().check(CONFIRM, booking, booking["goal"]).action == CONFIRM
+    assert LowConfidence().check(CONFIRM, booking, booking["goal"]).action == CONFIRM

@@ -11,7 +11,7 @@ import pytest
 
 from selfsurf import browser_env
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player
+from selfsurf.agents.play import AgentAdapter, Environments, EpisodeRequest, Job, Player, PlayOptions
 from selfsurf.agents.prompt.chat import ACTIONS, Chat
 from selfsurf.agents.prompt.compact import INSTRUCTIONS
 from selfsurf.agents.prompt.prompt import Turn
@@ -151,9 +151,9 @@ def test_kinds_by_the_names_of_their_groups() -> None:
 def play(agent: LLMAgent, task: browser_env.Task, steps: int = 1, **options: Any) -> Any:
     """Play an episode."""
     environments = Environments(lambda name: task, 1, max_episode_steps=steps, **options)
-    player = Player(Decider(agent), environments, 1, Manner())
+    player = Player(AgentAdapter(agent), environments, 1, PlayOptions())
     try:
-        return player.play(Ask(0, Job("a task", 0)))
+        return player.play(EpisodeRequest(0, Job("a task", 0)))
     finally:
         player.close()
         environments.close()

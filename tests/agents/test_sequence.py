@@ -11,7 +11,7 @@ import pytest
 from selfsurf import browser_env
 from selfsurf.agents.agent import Decision
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player
+from selfsurf.agents.play import AgentAdapter, Environments, EpisodeRequest, Job, Player, PlayOptions
 from selfsurf.agents.policy import Completion
 from selfsurf.agents.reply.constraint import grammar
 from selfsurf.agents.reply.parse import parse
@@ -68,10 +68,14 @@ def play(policy: Any, tmp_path: Path) -> Callable[..., tuple[Asked, Any, list[di
         )
         environments = Environments(lambda name: Site(tmp_path), 1, max_episode_steps=steps, viewport=(800, 600))
         player = Player(
-            Decider(agent), environments, 1, Manner(), record=lambda ask: EpisodeWriter(tmp_path / "episode", {})
+            AgentAdapter(agent),
+            environments,
+            1,
+            PlayOptions(),
+            record=lambda ask: EpisodeWriter(tmp_path / "episode", {}),
         )
         try:
-            result = player.play(Ask(0, Job("form", 0)))
+            result = player.play(EpisodeRequest(0, Job("form", 0)))
         finally:
             player.close()
             environments.close()

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player, Watch
-from selfsurf.agents.play.taken_up import Confirmed, TakenUp
+from selfsurf.agents.play import AgentAdapter, Environments, EpisodeRequest, Job, Player, PlayerCallbacks, PlayOptions
+from selfsurf.agents.play.resume_point import AllowedAction, ResumePoint
 from selfsurf.browser_env import Click, Finish, Safety, Task, parse_action
 from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
 from selfsurf.browser_env.record.journal import Journal, read_journal
-from selfsurf.browser_env.task import SoFar
+from selfsurf.browser_env.task import EpisodeProgress
 from tests.few import few
 
 PAGE = "data:text/html,<title>index</title><button onclick=\"document.title='gone'\">Delete account</button><p>Text"
@@ -38,7 +38,7 @@ class Agent:
         return Finish(answer=said[0])
 
 
-class Asked(Watch):
+class Asked(PlayerCallbacks):
     def __init__(self):
         self.questions = []
 
@@ -78,11 +78,11 @@ def test_what_was_allowed_is_done_on_the_same_element_of_the_page_now_or_not_at_
     cost = {"prompt_tokens": 100, "completion_tokens": 5, "cost": 0.5}
     sampled = [{"usage": cost}, {"usage": None}]
     past = {"observation": {"elements": []}, "actions": [{"action": "wait", "ms": 1}], "completions": sampled}
-    confirmed = Confirmed(Click(id=7), (old,), why, "yes")
-    taken_up = TakenUp(SoFar("ask", steps=1, address=url, first_id=8), (past,), confirmed)
-    player = Player(Decider(agent), environments, 1, Manner())
+    confirmed = AllowedAction(Click(id=7), (old,), why, "yes")
+    taken_up = ResumePoint(EpisodeProgress("ask", steps=1, address=url, first_id=8), (past,), confirmed)
+    player = Player(AgentAdapter(agent), environments, 1, PlayOptions())
     try:
-        result = player.play(Ask(0, ASK), taken_up)
+        result = player.play(EpisodeRequest(0, ASK), taken_up)
     finally:
         player.close()
         environments.close()
@@ -98,11 +98,11 @@ def test_what_an_agent_raises_at_an_end_changes_nothing_of_it(tmp_path, caplog):
 
     environments = Environments(lambda name: Task(start_url=PAGE, goal=name), 1)
     player = Player(
-        Decider(Forgets()), environments, 1, Manner(agent_errors="fail"),
+        AgentAdapter(Forgets()), environments, 1, PlayOptions(agent_errors="fail"),
         record=lambda ask: EpisodeWriter(tmp_path / "episode", {}),
     )  # fmt: skip
     try:
-        assert player.play(Ask(0, PLAIN)).outcome == "stopped"
+        assert player.play(EpisodeRequest(0, PLAIN)).outcome == "stopped"
     finally:
         player.close()
         environments.close()
@@ -119,11 +119,15 @@ def test_the_time_that_a_function_takes_is_not_counted_and_its_answer_is_recorde
         lambda name: Task(start_url=PAGE, goal=name), 1, user=user, safety=Safety(confirm=lambda *_: True)
     )
     player = Player(
-        Decider(Agent()), environments, 1, Manner(), record=lambda ask: EpisodeWriter(tmp_path / "e", {"goal": "ask"})
+        AgentAdapter(Agent()),
+        environments,
+        1,
+        PlayOptions(),
+        record=lambda ask: EpisodeWriter(tmp_path / "e", {"goal": "ask"}),
     )
     try:
         began = time.monotonic()
-        result = player.play(Ask(0, ASK))
+        result = player.play(EpisodeRequest(0, ASK))
         took = time.monotonic() - began
     finally:
         player.close()
@@ -139,23 +143,23 @@ def test_one_waits_and_the_others_go_on(tmp_path):
     environments = Environments(
         lambda name: Task(start_url=PAGE, goal=name), 2, user="later", safety=Safety(confirm="ask")
     )
-    manner = Manner(episode_timeout=2.5)
-    asking = Ask(0, ASK)
+    manner = PlayOptions(episode_timeout=2.5)
+    asking = EpisodeRequest(0, ASK)
     journal = Journal(tmp_path / "journal.jsonl")
 
     def record(ask):
         return EpisodeWriter(tmp_path / "e", {"goal": "ask"}, journal=journal) if ask is asking else None
 
-    player = Player(Decider(agent), environments, 2, manner, record=record, watch=watch)
+    player = Player(AgentAdapter(agent), environments, 2, manner, record=record, watch=watch)
     try:
         player.begin(asking)
         while not watch.questions:
             player.turn()
-        assert not player.answer(Ask(1, ASK), "Yes."), "another attempt waits for nothing"
+        assert not player.answer(EpisodeRequest(1, ASK), "Yes."), "another attempt waits for nothing"
         began, ended = time.monotonic(), []
         while len(ended) < 3:  # the agent is asked at once, although one more episode is under way
             if player.has_room:
-                player.begin(Ask(2 + len(ended), PLAIN))
+                player.begin(EpisodeRequest(2 + len(ended), PLAIN))
             ended += player.turn()
         assert {result.answer for _, result in ended} == {"done"}
         time.sleep(max(0.0, began + 0.5 - time.monotonic()))
@@ -193,9 +197,9 @@ def test_an_agent_has_more_time_where_others_crowd_the_machine(monkeypatch, shar
 
     monkeypatch.setattr("selfsurf.agents.play.player.share", lambda: share)
     environments = Environments(lambda name: Task(start_url=PAGE, goal="ask"), 1, user=lambda question: "Yes.")
-    player = Player(Decider(Slow()), environments, 1, Manner(episode_timeout=1.5))
+    player = Player(AgentAdapter(Slow()), environments, 1, PlayOptions(episode_timeout=1.5))
     try:
-        result = player.play(Ask(0, ASK))
+        result = player.play(EpisodeRequest(0, ASK))
     finally:
         player.close()
         environments.close()

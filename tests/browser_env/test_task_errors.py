@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from selfsurf.agents.play import Ask, Decider, Environments, Job, Manner, Player
+from selfsurf.agents.play import AgentAdapter, Environments, EpisodeRequest, Job, Player, PlayOptions
 from selfsurf.agents.scripted import ScriptedAgent
 from selfsurf.browser_env import BrowserEnv, EnvError, Safety, Score, Secret, Task
 from tests.few import few
@@ -91,11 +91,11 @@ def test_a_score_that_hangs_is_the_tasks_failure_and_a_page_that_hangs_is_not(po
     task = Hangs(polls=polls)
     env = BrowserEnv(task=Hangs(), screenshot=False, step_timeout=2.0)
     player = Player(
-        Decider(ScriptedAgent([{"action": "click", "id": 2}] * 2)), Environments(lambda name: task, 1, step_timeout=3.0),
-        1, Manner(),
+        AgentAdapter(ScriptedAgent([{"action": "click", "id": 2}] * 2)), Environments(lambda name: task, 1, step_timeout=3.0),
+        1, PlayOptions(),
     )  # fmt: skip
     try:
-        result = player.play(Ask(0, Job("hangs", 0)))
+        result = player.play(EpisodeRequest(0, Job("hangs", 0)))
         env.reset(seed=0)
         env.core.episode.steps = 1
         *_, info = env.step({"action": "click", "id": 1})

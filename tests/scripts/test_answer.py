@@ -28,7 +28,7 @@ from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
 from selfsurf.browser_env.record.verdict import verdict_of
 from selfsurf.browser_env.session.detached import end_browser
 from selfsurf.scripts.cli import app
-from selfsurf.scripts.waiting.kept import KeptRun
+from selfsurf.scripts.waiting.kept import WaitingRun
 from tests.processes import until
 
 PAGE = b"""<title>Shop</title><input aria-label=Name><p id=said></p>
@@ -154,9 +154,9 @@ def site() -> Iterator[Any]:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[KeptRun]:
+def kept(tmp_path: Path) -> Iterator[WaitingRun]:
     """The run, by the folder of its episode."""
-    run = KeptRun(tmp_path / "runs" / "episode")
+    run = WaitingRun(tmp_path / "runs" / "episode")
     yield run
     end_browser(run.browser)
 
@@ -182,7 +182,7 @@ def command(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 @pytest.fixture
-def waiting(site: Any, kept: KeptRun, command: Any, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+def waiting(site: Any, kept: WaitingRun, command: Any, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
     """Starts a run and returns its process once it asks."""
     (tmp_path / "agents.py").write_text(AGENTS)
 
@@ -198,7 +198,7 @@ def waiting(site: Any, kept: KeptRun, command: Any, tmp_path: Path) -> Callable[
     return start
 
 
-def asks(kept: KeptRun) -> str:
+def asks(kept: WaitingRun) -> str:
     """What the run waits for."""
     if not (kept.folder / "episode.json").exists():
         return ""
@@ -206,7 +206,7 @@ def asks(kept: KeptRun) -> str:
     return question["text"] if question else ""
 
 
-def about_to_delete(kept: KeptRun, waiting: Any) -> subprocess.Popen[str]:
+def about_to_delete(kept: WaitingRun, waiting: Any) -> subprocess.Popen[str]:
     """The process of a run that asks whether it may delete the account."""
     process: subprocess.Popen[str] = waiting("Deleting")
     kept.bring(kept.question or {}, "Blue.")
@@ -219,7 +219,7 @@ def killed(process: subprocess.Popen[str]) -> bool:
     return process.wait(10) == -signal.SIGKILL
 
 
-def browser_of(kept: KeptRun) -> psutil.Process:
+def browser_of(kept: WaitingRun) -> psutil.Process:
     return psutil.Process(json.loads((kept.browser / "browser.json").read_text())["pid"])
 
 
@@ -230,7 +230,7 @@ def end_of(process: subprocess.Popen[str]) -> dict[str, Any]:
     return said
 
 
-def steps_of(kept: KeptRun) -> list[dict[str, Any]]:
+def steps_of(kept: WaitingRun) -> list[dict[str, Any]]:
     return list(Episode(kept.folder).steps())
 
 
@@ -244,7 +244,7 @@ def steps_of(kept: KeptRun) -> list[dict[str, Any]]:
     ],
 )
 def test_killed_while_it_waits_and_again_around_an_action_which_is_done_once(
-    site: Any, kept: KeptRun, command: Any, waiting: Any, point: str
+    site: Any, kept: WaitingRun, command: Any, waiting: Any, point: str
 ) -> None:
     assert killed(waiting())
     browser = browser_of(kept)
@@ -275,7 +275,7 @@ def test_killed_while_it_waits_and_again_around_an_action_which_is_done_once(
     assert Episode(kept.folder).damage() == []
 
 
-def test_a_killed_run_goes_on_in_the_background(site: Any, kept: KeptRun, command: Any, waiting: Any) -> None:
+def test_a_killed_run_goes_on_in_the_background(site: Any, kept: WaitingRun, command: Any, waiting: Any) -> None:
     assert killed(waiting())
     said = end_of(command("answer", kept.folder, "Blue.", "--detach", "--json"))
     assert until(lambda: not kept.running.exists(), 40), Path(said["log"]).read_text()
@@ -286,7 +286,7 @@ def test_a_killed_run_goes_on_in_the_background(site: Any, kept: KeptRun, comman
 
 
 @pytest.mark.slow
-def test_killed_behind_its_last_step_it_ends_with_that(site: Any, kept: KeptRun, command: Any, waiting: Any) -> None:
+def test_killed_behind_its_last_step_it_ends_with_that(site: Any, kept: WaitingRun, command: Any, waiting: Any) -> None:
     assert killed(waiting())
     again = command("answer", kept.folder, "Blue.", "--json", kill="closing")
     assert again.wait(60) == -signal.SIGKILL, again.communicate()
@@ -302,7 +302,7 @@ def test_killed_behind_its_last_step_it_ends_with_that(site: Any, kept: KeptRun,
 
 @pytest.mark.slow
 def test_a_confirmation_is_given_to_a_living_run_and_to_a_killed_one(
-    site: Any, kept: KeptRun, command: Any, waiting: Any
+    site: Any, kept: WaitingRun, command: Any, waiting: Any
 ) -> None:
     process = waiting("Deleting", "--json")
     shown = json.loads(CliRunner().invoke(app, ["answer", str(kept.folder), "--json"]).output)
@@ -319,7 +319,7 @@ def test_a_confirmation_is_given_to_a_living_run_and_to_a_killed_one(
 
 @pytest.mark.slow
 def test_a_refusal_reaches_a_killed_run_and_nothing_is_done(
-    site: Any, kept: KeptRun, command: Any, waiting: Any
+    site: Any, kept: WaitingRun, command: Any, waiting: Any
 ) -> None:
     assert killed(about_to_delete(kept, waiting))
     said = end_of(command("answer", kept.folder, "Not that one!", "--json"))
@@ -331,7 +331,7 @@ def test_a_refusal_reaches_a_killed_run_and_nothing_is_done(
 
 @pytest.mark.slow
 def test_a_no_counts_after_a_yes_that_came_to_nothing(
-    site: Any, kept: KeptRun, command: Any, waiting: Any, tmp_path: Path
+    site: Any, kept: WaitingRun, command: Any, waiting: Any, tmp_path: Path
 ) -> None:
     assert killed(about_to_delete(kept, waiting))
     (tmp_path / "agents.py").rename(tmp_path / "moved.py")
@@ -343,7 +343,7 @@ def test_a_no_counts_after_a_yes_that_came_to_nothing(
 
 
 @pytest.mark.slow
-def test_an_agent_whose_actions_are_dictionaries_can_wait(kept: KeptRun, command: Any, waiting: Any) -> None:
+def test_an_agent_whose_actions_are_dictionaries_can_wait(kept: WaitingRun, command: Any, waiting: Any) -> None:
     process = waiting("Plain")
     kept.bring(kept.question or {}, "Blue.")
     out, err = process.communicate(timeout=60)
@@ -354,7 +354,7 @@ def test_an_agent_whose_actions_are_dictionaries_can_wait(kept: KeptRun, command
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["answering", "in"])
 def test_killed_around_a_confirmed_action_which_is_done_once(
-    site: Any, kept: KeptRun, command: Any, waiting: Any, point: str
+    site: Any, kept: WaitingRun, command: Any, waiting: Any, point: str
 ) -> None:
     assert killed(about_to_delete(kept, waiting))
     again = command("answer", kept.folder, "yes", "--json", kill=point)
@@ -374,7 +374,7 @@ def test_killed_around_a_confirmed_action_which_is_done_once(
 
 
 @pytest.mark.slow
-def test_a_sigterm_leaves_what_waits(site: Any, kept: KeptRun, command: Any, waiting: Any) -> None:
+def test_a_sigterm_leaves_what_waits(site: Any, kept: WaitingRun, command: Any, waiting: Any) -> None:
     process = waiting("Asking", "--json")
     process.terminate()
     out, err = process.communicate(timeout=20)
@@ -386,7 +386,7 @@ def test_a_sigterm_leaves_what_waits(site: Any, kept: KeptRun, command: Any, wai
 
 @pytest.mark.slow
 def test_a_specification_judges_what_was_done_before_and_after_a_kill(
-    site: Any, kept: KeptRun, command: Any, waiting: Any, tmp_path: Path
+    site: Any, kept: WaitingRun, command: Any, waiting: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "spec.toml").write_text(SPEC)
     process = waiting("Deleting", "--spec", f"{tmp_path}/spec.toml", "--confirm", "auto")
@@ -399,7 +399,7 @@ def test_a_specification_judges_what_was_done_before_and_after_a_kill(
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_with_the_same_files_from_another_folder(
-    kept: KeptRun, command: Any, waiting: Any, tmp_path: Path
+    kept: WaitingRun, command: Any, waiting: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "files").mkdir()
     assert killed(waiting("Asking", "--upload-from", "files"))
@@ -408,7 +408,7 @@ def test_a_killed_run_goes_on_with_the_same_files_from_another_folder(
 
 
 @pytest.mark.slow
-def test_the_browser_is_killed_too(site: Any, kept: KeptRun, command: Any, waiting: Any) -> None:
+def test_the_browser_is_killed_too(site: Any, kept: WaitingRun, command: Any, waiting: Any) -> None:
     assert killed(waiting())
     os.killpg(browser_of(kept).pid, signal.SIGKILL)
     said = end_of(command("answer", kept.folder, "Blue.", "--json"))
@@ -420,7 +420,7 @@ def test_the_browser_is_killed_too(site: Any, kept: KeptRun, command: Any, waiti
 
 @pytest.mark.slow
 def test_the_browser_of_a_profile_is_killed_too(
-    site: Any, kept: KeptRun, command: Any, waiting: Any, tmp_path: Path
+    site: Any, kept: WaitingRun, command: Any, waiting: Any, tmp_path: Path
 ) -> None:
     profile = tmp_path / "profile"
     env = BrowserEnv(f"http://127.0.0.1:{site.server_port}/login", session=SessionOptions(profile=profile))
@@ -433,7 +433,9 @@ def test_the_browser_of_a_profile_is_killed_too(
 
 
 @pytest.mark.slow
-def test_a_model_knows_what_was_done_before_its_process_was_killed(kept: KeptRun, command: Any, waiting: Any) -> None:
+def test_a_model_knows_what_was_done_before_its_process_was_killed(
+    kept: WaitingRun, command: Any, waiting: Any
+) -> None:
     assert killed(waiting("Model"))
     assert end_of(command("answer", kept.folder, "Blue.", "--json"))["answer"] == "done"
     before, asked, after = steps_of(kept)
@@ -446,7 +448,7 @@ def test_a_model_knows_what_was_done_before_its_process_was_killed(kept: KeptRun
 
 @pytest.mark.slow
 def test_a_run_that_can_not_go_on_now_is_left_for_later(
-    site: Any, kept: KeptRun, command: Any, waiting: Any, monkeypatch: pytest.MonkeyPatch
+    site: Any, kept: WaitingRun, command: Any, waiting: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert killed(waiting())
     os.killpg(browser_of(kept).pid, signal.SIGKILL)
@@ -462,7 +464,7 @@ def test_a_run_that_can_not_go_on_now_is_left_for_later(
 
 
 @pytest.mark.slow
-def test_the_browser_of_a_living_run_is_killed(site: Any, kept: KeptRun, command: Any, waiting: Any) -> None:
+def test_the_browser_of_a_living_run_is_killed(site: Any, kept: WaitingRun, command: Any, waiting: Any) -> None:
     process = waiting("Asking", "--json")
     browser = browser_of(kept)
     os.killpg(browser.pid, signal.SIGKILL)
@@ -475,7 +477,7 @@ def test_the_browser_of_a_living_run_is_killed(site: Any, kept: KeptRun, command
 
 @pytest.mark.slow
 @pytest.mark.parametrize("disowned", [False, True])
-def test_its_terminal_is_closed(site: Any, kept: KeptRun, command: Any, waiting: Any, disowned: bool) -> None:
+def test_its_terminal_is_closed(site: Any, kept: WaitingRun, command: Any, waiting: Any, disowned: bool) -> None:
     with Terminal(disowned=disowned) as terminal:
         process = waiting(**terminal.pipes)
     if disowned:
@@ -540,7 +542,7 @@ def _own_terminal(hung_up: signal.Handlers) -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_answers(site: Any, kept: KeptRun, waiting: Any) -> None:
+def test_a_terminal_answers(site: Any, kept: WaitingRun, waiting: Any) -> None:
     with Terminal() as terminal:
         process = waiting(**terminal.pipes)
         assert until(lambda: terminal.shows("Which colour?\r\nYour answer: "), 20)
@@ -551,7 +553,7 @@ def test_a_terminal_answers(site: Any, kept: KeptRun, waiting: Any) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_at_a_question_ends_the_run_and_says_no_more(kept: KeptRun, waiting: Any) -> None:
+def test_ctrl_c_at_a_question_ends_the_run_and_says_no_more(kept: WaitingRun, waiting: Any) -> None:
     with Terminal() as terminal:
         process = waiting(**terminal.pipes)
         assert until(lambda: terminal.shows("Your answer: "), 20)
@@ -563,7 +565,7 @@ def test_ctrl_c_at_a_question_ends_the_run_and_says_no_more(kept: KeptRun, waiti
 
 
 @pytest.mark.slow
-def test_a_page_answers_and_only_who_has_its_address(kept: KeptRun, command: Any, waiting: Any) -> None:
+def test_a_page_answers_and_only_who_has_its_address(kept: WaitingRun, command: Any, waiting: Any) -> None:
     assert killed(waiting())
     process, address = page_of(command, kept)
     with pytest.raises(urllib.error.HTTPError, match="404"):
@@ -576,7 +578,7 @@ def test_a_page_answers_and_only_who_has_its_address(kept: KeptRun, command: Any
 
 @pytest.mark.slow
 def test_the_process_ends_while_a_page_waits_for_its_answer(
-    site: Any, kept: KeptRun, command: Any, waiting: Any
+    site: Any, kept: WaitingRun, command: Any, waiting: Any
 ) -> None:
     process = waiting()
     answering, address = page_of(command, kept)
@@ -586,7 +588,7 @@ def test_the_process_ends_while_a_page_waits_for_its_answer(
 
 
 @pytest.mark.slow
-def test_a_page_answers_no_other_question_than_its_own(site: Any, kept: KeptRun, command: Any, waiting: Any) -> None:
+def test_a_page_answers_no_other_question_than_its_own(site: Any, kept: WaitingRun, command: Any, waiting: Any) -> None:
     waiting("Deleting")
     answering, address = page_of(command, kept)
     kept.bring(kept.question or {}, "Blue.")
@@ -597,7 +599,7 @@ def test_a_page_answers_no_other_question_than_its_own(site: Any, kept: KeptRun,
     assert site.done == []
 
 
-def page_of(command: Any, kept: KeptRun) -> tuple[subprocess.Popen[str], str]:
+def page_of(command: Any, kept: WaitingRun) -> tuple[subprocess.Popen[str], str]:
     """The process of an answer that is given on a page, and the page's address."""
     process = command("answer", kept.folder, "--web", "--json")
     found = re.search(r"http://\S+", process.stderr.readline())
@@ -621,9 +623,9 @@ def send_to(address: str, text: str) -> None:
     ],
 )
 def test_killed_behind_its_last_step_it_is_judged_by_a_specification_alone(
-    kept: KeptRun, outcome: str, criteria: list[str] | None, says: str | None
+    kept: WaitingRun, outcome: str, criteria: list[str] | None, says: str | None
 ) -> None:
-    begun = KeptRun.begin(kept.folder, "{}")
+    begun = WaitingRun.begin(kept.folder, "{}")
     writer = EpisodeWriter(kept.folder, {"goal": "Do it."}, journal=begun.journal())
     page: Any = {
         "url": "",
@@ -647,7 +649,7 @@ def test_killed_behind_its_last_step_it_is_judged_by_a_specification_alone(
 @pytest.mark.slow
 @pytest.mark.parametrize("killed_before", [True, False])
 def test_what_was_left_or_waits_is_listed_and_ended(
-    killed_before: bool, site: Any, kept: KeptRun, waiting: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    killed_before: bool, site: Any, kept: WaitingRun, waiting: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("CLAW_LOG_DIR", "logs")
     process = waiting("Asking", "--json")

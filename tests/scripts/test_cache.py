@@ -20,7 +20,7 @@ from selfsurf.browser_env.safety.redaction import masked
 from selfsurf.envs_registry.suites import load_suite
 from selfsurf.scripts.agents.healing import wrong_actions
 from selfsurf.scripts.cli import app
-from selfsurf.scripts.suite.sampled import Candidate, Sampled, read_samples, write_samples
+from selfsurf.scripts.suite.sampled import Candidate, CandidateFile, read_samples, write_samples
 from selfsurf.tasks.goal import GoalTask
 from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
 
@@ -173,7 +173,9 @@ def test_only_episodes_that_ended_since_a_moment_are_sampled(tmp_path: Path) -> 
 def test_of_candidates_with_one_name_each_can_be_accepted(tmp_path: Path) -> None:
     out, into = tmp_path / "candidates.toml", tmp_path / "scenarios"
     one = Candidate("look", "Look.", "https://letter.test/", [{"text": "Welcome"}], alike=["look", "0 click link A"])
-    write_samples(out, Sampled([one, replace(one, criteria=[{"text": "Hello"}], alike=["look", "0 click link B"])]))
+    write_samples(
+        out, CandidateFile([one, replace(one, criteria=[{"text": "Hello"}], alike=["look", "0 click link B"])])
+    )
     accept = ("sample", "--out", out, "--into", into, "--accept")
     asked = selfsurf(*accept, "look")
     assert (asked.exit_code, into.exists()) == (2, False)
@@ -226,13 +228,15 @@ def test_criteria_tell_where_a_run_came_from_where_it_got(tmp_path: Path, loopba
 
 def test_a_candidate_that_only_a_model_can_judge_says_so(tmp_path: Path) -> None:
     out = tmp_path / "candidates.toml"
-    write_samples(out, Sampled([Candidate("look", "Look.", "https://letter.test/", [{"question": "Has she looked?"}])]))
+    write_samples(
+        out, CandidateFile([Candidate("look", "Look.", "https://letter.test/", [{"question": "Has she looked?"}])])
+    )
     said = selfsurf("sample", "--accept", "look", "--out", out, "--into", tmp_path / "scenarios")
     assert (said.exit_code, "look has only questions" in said.stderr, "no verdict" in said.stderr) == (0, True, True)
 
 
 def test_candidates_are_reported_where_nothing_was_logged(tmp_path: Path) -> None:
-    write_samples(tmp_path / "c.toml", Sampled([Candidate("look", "Look.", "https://letter.test/", [])]))
+    write_samples(tmp_path / "c.toml", CandidateFile([Candidate("look", "Look.", "https://letter.test/", [])]))
     given = ("report", tmp_path / "runs", "--out", tmp_path / "report.md", "--candidates")
     said = selfsurf(*given, tmp_path / "c.toml")
     assert (said.exit_code, "1 candidate" in (tmp_path / "report.md").read_text()) == (0, True), said.output
@@ -243,14 +247,14 @@ def test_candidates_are_reported_where_nothing_was_logged(tmp_path: Path) -> Non
 def test_a_file_of_candidates_holds_any_text(tmp_path: Path) -> None:
     goal = 'Press "😀"\x7f\t\\ und grüße.'
     one = Candidate("press", goal, "https://letter.test/", [{"text": goal}])
-    write_samples(tmp_path / "out.toml", Sampled([one], left_out={"run 😀": "it has no goal"}))
-    assert read_samples(tmp_path / "out.toml") == Sampled([one], left_out={"run 😀": "it has no goal"})
+    write_samples(tmp_path / "out.toml", CandidateFile([one], left_out={"run 😀": "it has no goal"}))
+    assert read_samples(tmp_path / "out.toml") == CandidateFile([one], left_out={"run 😀": "it has no goal"})
 
 
 def test_of_several_candidates_all_are_accepted_or_none(tmp_path: Path) -> None:
     out, into = tmp_path / "candidates.toml", tmp_path / "scenarios"
     good = Candidate("good", "Look.", "https://letter.test/", [{"text": "Welcome"}])
-    write_samples(out, Sampled([good, replace(good, name="masked", goal="Mail <email>.")]))
+    write_samples(out, CandidateFile([good, replace(good, name="masked", goal="Mail <email>.")]))
     accept = ("sample", "--accept", "good", "--accept", "masked", "--out", out, "--into", into)
     refused = selfsurf(*accept)
     assert (refused.exit_code, "<email>" in refused.output, into.exists()) == (2, True, False)

@@ -16,7 +16,7 @@ from selfsurf.scripts import cli
 from selfsurf.scripts.doctor import show
 from selfsurf.scripts.machine import checks as doctor
 from selfsurf.scripts.machine import requirements
-from selfsurf.scripts.machine.requirements import Needed
+from selfsurf.scripts.machine.requirements import RequiredPackage
 
 
 def test_reports_and_exits_with_the_verdict() -> None:
@@ -202,12 +202,12 @@ def test_agent_backends_are_named_with_their_versions(monkeypatch: pytest.Monkey
 
 def test_packages_are_judged_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "SETUP", tmp_path / "none")
-    assert Needed("x", "", ">=1.4,<2", "1.5").fits
-    assert Needed("torch", "train", ">=2.13,<3", "2.13.0+cpu").fits
-    assert not Needed("x", "", ">=1.4,<2", "2.0").fits
-    assert not Needed("x", "", ">=1.4,<2", "").fits
-    assert doctor._package("packages [dev]", Needed("x", "dev", ">=1", "")).state == "optional"
-    assert doctor._package("packages", Needed("x", "", ">=1", "")).state == "failed"
+    assert RequiredPackage("x", "", ">=1.4,<2", "1.5").fits
+    assert RequiredPackage("torch", "train", ">=2.13,<3", "2.13.0+cpu").fits
+    assert not RequiredPackage("x", "", ">=1.4,<2", "2.0").fits
+    assert not RequiredPackage("x", "", ">=1.4,<2", "").fits
+    assert doctor._package("packages [dev]", RequiredPackage("x", "dev", ">=1", "")).state == "optional"
+    assert doctor._package("packages", RequiredPackage("x", "", ">=1", "")).state == "failed"
 
 
 def test_the_tested_versions_fit_the_metadata() -> None:
@@ -221,6 +221,8 @@ def test_the_tested_versions_fit_the_metadata() -> None:
     }
     for item in requirements.needed():
         if item.extra != "mlx":
-            assert Needed(item.name, item.extra, item.wanted, versions[canonicalize_name(item.name)]).fits, item
+            assert RequiredPackage(item.name, item.extra, item.wanted, versions[canonicalize_name(item.name)]).fits, (
+                item
+            )
     assert requirements.extra_of("torch.nn") == "train"
     assert requirements.extra_of("json") == ""

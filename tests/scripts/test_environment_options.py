@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from selfsurf import agents
 from selfsurf.agents.policies.openai.endpoints import ENDPOINTS
 from selfsurf.browser_env import shutdown
-from selfsurf.browser_env.environment import EnvironmentSettings
+from selfsurf.browser_env.env_options import EnvironmentSettings
 from selfsurf.browser_env.session.browsers import find_browser
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.terminal.agent_options import offered

@@ -20,7 +20,7 @@ import pytest
 from selfsurf.agents.graph.wiring import NODES
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.session.detached import end_browser
-from selfsurf.scripts.waiting.kept import KeptRun
+from selfsurf.scripts.waiting.kept import WaitingRun
 from tests.agents.graphs import call, trace_of
 from tests.agents.policy_server import answer, completion, serve_raw
 
@@ -135,7 +135,7 @@ class Run:
     """A run of the graph that is killed, and then gone on with; what it asks is answered meanwhile."""
 
     def __init__(self, folder: Path, site: Any, **kill: object) -> None:
-        self.kept = KeptRun(folder / "runs" / "episode")
+        self.kept = WaitingRun(folder / "runs" / "episode")
         self.folder, self.site = folder, site
         self.done: list[str] = []
         """What had been done when it was killed."""

@@ -1,13 +1,13 @@
 """When a run stops since nothing works, and whose failure an `env_error` is."""
 
-from selfsurf.agents.play import Ask, Job, Result
+from selfsurf.agents.play import EpisodeRequest, Job, Result
 from selfsurf.scripts.suite.health import CRASHES, FRUITLESS, Accounts, Health
 from selfsurf.scripts.suite.reasons import reasons
 
 
 def ended(task, outcome="env_error", *, crashed=False):
     job = Job(task, 0)
-    return Ask(0, job), Result(job, outcome, trainable=True, detail="No browser.", crashed=crashed)
+    return EpisodeRequest(0, job), Result(job, outcome, trainable=True, detail="No browser.", crashed=crashed)
 
 
 def test_a_run_in_which_nothing_works_stops_once_several_tasks_have_been_tried():

@@ -1,11 +1,11 @@
 import pytest
 
-from selfsurf.scripts.report.turns import OURS, RAW, Work
+from selfsurf.scripts.report.turns import OURS, RAW, Workload
 
 
 @pytest.fixture
 def work():
-    work = Work("step", {RAW: 2, "Slow": 35})
+    work = Workload("step", {RAW: 2, "Slow": 35})
     for ours, raw, slow in (([0.010, 0.020, 0.030], [0.010], [0.6, 0.8]), ([0.020], [0.010, 0.030], [1.0])):
         work.add(OURS, ours)
         work.add(RAW, raw)
@@ -26,7 +26,7 @@ def test_the_raw_limit_goes_into_ours_and_ours_into_a_peer(work):
 
 
 def test_a_target_can_be_missed():
-    work = Work("step", {RAW: 2, "Slow": 35})
+    work = Workload("step", {RAW: 2, "Slow": 35})
     for name, seconds in ((OURS, 0.021), (RAW, 0.01), ("Slow", 0.7)):
         work.add(name, [seconds])
     ratios = work.summary()["ratios"]
@@ -35,7 +35,7 @@ def test_a_target_can_be_missed():
 
 
 def test_no_target_no_verdict_and_no_time_no_ratio():
-    work = Work("step")
+    work = Workload("step")
     work.add("Slow", [1.0])
     work.add(RAW, [])
     assert work.summary()["ratios"] == {}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from selfsurf.sdft.rows.jobs import offline_states
-from selfsurf.sdft.rows.recorded import Recorded
+from selfsurf.sdft.rows.recorded import RecordedRows
 from selfsurf.sdft.rows.samples import Sample
 from selfsurf.sdft.rows.stored import recordings_of
 from selfsurf.sdft.settings import TrainSettings
@@ -17,7 +17,7 @@ from selfsurf.sdft.settings import TrainSettings
 def recorded_rows(policy: Any, settings: TrainSettings, batches: int) -> list[Sample]:
     """Return the rows of recorded actions of an offline run's first batches."""
     states, _ = offline_states(settings)
-    source = Recorded(recordings_of(dict.fromkeys(state.episode for state in states)), policy, settings)
+    source = RecordedRows(recordings_of(dict.fromkeys(state.episode for state in states)), policy, settings)
     return [row for number in range(batches) for row in source.rows(number, settings.recorded_rows)]
 
 

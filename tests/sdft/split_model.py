@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from selfsurf.sdft.run.processes import whole
+from selfsurf.sdft.run.processes import unsharded
 from selfsurf.sdft.teacher.weights import add_teacher, move_teacher, student_weights, teaching
 
 
@@ -35,7 +35,7 @@ def main(out: Path) -> None:
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5)
     read = []
     for _ in range(2):
-        with whole(model), torch.no_grad():
+        with unsharded(model), torch.no_grad():
             times = 1 + 3 * rank  # as many as this process needs
             read.extend(model(input_ids=ids).logits for _ in range(times))
         with torch.no_grad(), teaching(model):
@@ -44,7 +44,7 @@ def main(out: Path) -> None:
         optimizer.step()
         optimizer.zero_grad()
         move_teacher(model, 0.25)
-    with whole(model):
+    with unsharded(model):
         adapter = {name: p.detach().clone() for name, p in model.named_parameters() if "lora_" in name}
         kept = student_weights(model)
     left = {"expected": expected, "read": read, "teacher": teacher, "adapter": adapter, "kept": kept}

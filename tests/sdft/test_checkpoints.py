@@ -33,7 +33,7 @@ from selfsurf.sdft.run.checkpoint_files import (
 )
 from selfsurf.sdft.run.checkpoints import CheckpointManager
 from selfsurf.sdft.run.folder import alone_in, settle
-from selfsurf.sdft.run.interruption import WholeSteps
+from selfsurf.sdft.run.interruption import InterruptibleSteps
 from selfsurf.sdft.settings import from_earlier
 from tests.sdft.runs import WEIGHTS, lines_of, same_run, start
 
@@ -215,7 +215,7 @@ def test_the_first_evaluation_that_is_good_enough_ends_a_run(settings, tmp_path,
         put_back=nothing, slow_down=nothing, _save_checkpoint=nothing,
     )  # fmt: skip
     log = SimpleNamespace(remark=nothing)
-    manager = CheckpointManager(trainer, lambda step: next(found), chosen, log, WholeSteps())
+    manager = CheckpointManager(trainer, lambda step: next(found), chosen, log, InterruptibleSteps())
     control = SimpleNamespace(should_training_stop=False, should_save=False)
     manager.on_train_begin(None, None, control)
     manager.on_step_end(None, SimpleNamespace(global_step=2, max_steps=4), control)

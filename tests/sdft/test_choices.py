@@ -14,13 +14,13 @@ from selfsurf.agents.scripted import OracleAgent
 from selfsurf.browser_env.actions import Click, Fill, Select
 from selfsurf.browser_env.goal.words import said_as, shared_words
 from selfsurf.browser_env.observe.outline import element_line, parse_outline
-from selfsurf.sdft.measure.agreement import Followed
+from selfsurf.sdft.measure.agreement import ChoiceAgreement
 from selfsurf.sdft.measure.following import TRIES, followed, untold
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.choices import choices_of
 from selfsurf.sdft.rows.dates import days_in
 from selfsurf.sdft.rows.variation import varied
-from selfsurf.sdft.teacher.recording import Recording, Shown, load_recordings
+from selfsurf.sdft.teacher.recording import RecordedStep, Recording, load_recordings
 from selfsurf.tasks.scenarios import SITES
 from tests.few import few
 from tests.sdft.test_variation import element, page
@@ -61,7 +61,7 @@ def hotel():
     steps.append((form(), Select(id=21, options=("2",))))
     guests = "2"
     steps.append((form(), Fill(id=22, text="2027-05-06")))
-    return Recording("Browser-v0", GOAL, 0, tuple(Shown({**seen, "goal": GOAL}, done) for seen, done in steps))
+    return Recording("Browser-v0", GOAL, 0, tuple(RecordedStep({**seen, "goal": GOAL}, done) for seen, done in steps))
 
 
 def rows():
@@ -72,7 +72,7 @@ def rows():
     seen = page("table", *lines)
     seen = {**seen, "elements": [element(n, "button", "Choose", tag="button") for n in range(5, 9)]}
     goal = "Fly to Oslo at 15:30."
-    return Recording("Browser-v0", goal, 0, (Shown({**seen, "goal": goal}, Click(id=6)),))
+    return Recording("Browser-v0", goal, 0, (RecordedStep({**seen, "goal": goal}, Click(id=6)),))
 
 
 @pytest.fixture(scope="module")
@@ -227,13 +227,15 @@ def ticked(recording, *, tick):
     *before, last = recording.steps
     box = element(30, "checkbox", "Breakfast", tag="input")
     page = {**last.observation, "elements": [*last.observation["elements"], box]}
-    return replace(recording, steps=(*before, Shown(page, Click(id=30)) if tick else Shown(page, last.action)))
+    return replace(
+        recording, steps=(*before, RecordedStep(page, Click(id=30)) if tick else RecordedStep(page, last.action))
+    )
 
 
 def test_what_no_recording_teaches_is_named():
     always = ticked(hotel(), tick=True)
     assert untold([hotel()]) == []
-    assert untold([always, always]) == [Followed(label="Breakfast", recorded="ticked")]
+    assert untold([always, always]) == [ChoiceAgreement(label="Breakfast", recorded="ticked")]
     assert untold([always, ticked(hotel(), tick=False)]) == []
     silent = replace(hotel(), goal=GOAL.replace("a double room, ", ""))
     (room,) = untold([silent])

@@ -18,10 +18,10 @@ from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
 from selfsurf.sdft.rows.samples import samples_of
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.demonstrations import KEPT, Demonstrations, Hindsight
-from selfsurf.sdft.teacher.feedback import Feedback
-from selfsurf.sdft.teacher.lessons import Lessons, make_lessons
-from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.demonstrations import KEPT, DemonstrationContext, HindsightContext
+from selfsurf.sdft.teacher.feedback import FeedbackContext
+from selfsurf.sdft.teacher.lessons import LessonContext, make_lessons
+from selfsurf.sdft.teacher.oracle import OracleContext
 from selfsurf.sdft.teacher.recording import load_recordings, recording_of_result
 from tests.few import few
 from tests.sdft.contexts_cases import FORM, GOAL, NEWS, ORDER, in_turn, named, open_task, oracle, played, step_of
@@ -44,7 +44,7 @@ def ordered():
 
 @pytest.fixture(scope="module")
 def shown(ordered):
-    return Demonstrations([recording_of_result(ordered)], KINDS)
+    return DemonstrationContext([recording_of_result(ordered)], KINDS)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_over_several_pages_it_is_the_page_that_counts(moves, name):
     flow = (("fill", "Name", "Ada"), ("click", "Next"), ("fill", "Street", "Main"), ("fill", "Town", "Oslo"),
             ("click", "Send"))  # fmt: skip
     result = played(open_task(PAGES), in_turn(*flow), steps=5)
-    context = Demonstrations([recording_of_result(result)], KINDS)
+    context = DemonstrationContext([recording_of_result(result)], KINDS)
     action, observation = told_after(context, *(flow[index] for index in moves), page=PAGES)
     assert (action.get("fill") or action.get("click")) == named(observation, name)
 
@@ -113,7 +113,7 @@ def test_over_several_pages_it_is_the_page_that_counts(moves, name):
 def test_at_the_recorded_end_it_tells_to_finish(shown, ordered):
     action, _ = told_after(shown, *ORDER[:3])
     assert action == {"finish": "done"}
-    without = Demonstrations([recording_of_result(ordered)], ("click", "fill"))
+    without = DemonstrationContext([recording_of_result(ordered)], ("click", "fill"))
     assert told_after(without, *ORDER[:3])[0] is None, "a student that is not offered it can't do it"
 
 
@@ -137,10 +137,10 @@ def test_episodes_from_disk(login, tmp_path):
     (recording,) = load_recordings([login.parent])
     assert (recording.env_id, recording.seed) == (LOGIN, 3)
     assert [step.action.name for step in recording.steps] == ["fill", "fill", "click"]
-    context = Demonstrations([recording], KINDS)
+    context = DemonstrationContext([recording], KINDS)
     result = played(LOGIN, oracle, seed=3, steps=3)
     for index, step in enumerate(result.steps):
-        assert context.tell(result, index) == Oracle().tell(result, index), step.observation["dom"]
+        assert context.tell(result, index) == OracleContext().tell(result, index), step.observation["dom"]
     assert context.can_speak(LOGIN)
     assert not context.can_speak("MiniWoB/click-test-v0")
     with pytest.raises(EpisodeError, match=r"There is no solved episode in .*`selfsurf record` makes one"):
@@ -159,8 +159,8 @@ def test_a_recording_of_an_open_page_is_a_task_of_its_own(tmp_path):
     assert task.start_url.startswith("data:text/html,")
     assert task.goal == GOAL
     elsewhere = open_id("http://other.test/", GOAL)
-    assert Demonstrations([recording], KINDS).can_speak(elsewhere)
-    assert not Demonstrations([recording], KINDS).can_speak(open_id("http://other.test/", "Sleep."))
+    assert DemonstrationContext([recording], KINDS).can_speak(elsewhere)
+    assert not DemonstrationContext([recording], KINDS).can_speak(open_id("http://other.test/", "Sleep."))
     with pytest.raises(ValueError, match="needs both"):
         task_of("Browser-v0?goal=x")
 
@@ -168,7 +168,7 @@ def test_a_recording_of_an_open_page_is_a_task_of_its_own(tmp_path):
 def test_an_open_ended_episode_that_nobody_judges_is_learned_from(tiny_policy, settings):
     ended = played(open_task(FORM), in_turn({"action": "finish", "answer": "done"}))
     assert (ended.outcome, ended.trainable) == ("stopped", False)
-    (row,) = samples_of([ended], tiny_policy, Lessons([Feedback()]))
+    (row,) = samples_of([ended], tiny_policy, LessonContext([FeedbackContext()]))
     assert "After finish done: Nothing changed on the page." in tiny_policy.tokenizer.decode(row.teacher_prompt_ids)
     chosen = settings.model_copy(update={"tasks": (open_task(FORM),)})
     with Rollouts(1, max_episode_steps=1) as rollouts:
@@ -178,7 +178,7 @@ def test_an_open_ended_episode_that_nobody_judges_is_learned_from(tiny_policy, s
 
 def test_hindsight_keeps_the_shortest_and_forgets_what_will_be_run_again(ordered, tmp_path):
     path = tmp_path / "hindsight.jsonl"
-    own = Hindsight([], KINDS, path=path)
+    own = HindsightContext([], KINDS, path=path)
     failed = played(open_task(FORM), in_turn(ORDER[0]))
     own.learn([failed], batch=0)
     assert own.tell(failed, 0) is None
@@ -190,11 +190,11 @@ def test_hindsight_keeps_the_shortest_and_forgets_what_will_be_run_again(ordered
     own.learn([longer], batch=3)
     assert [len(one.steps) for one in own._of(longer.job.env_id, GOAL)] == [4] * KEPT
     told = own.tell(failed, 0)
-    assert told == Demonstrations([recording_of_result(ordered)], KINDS).tell(failed, 0) is not None
+    assert told == DemonstrationContext([recording_of_result(ordered)], KINDS).tell(failed, 0) is not None
     assert [json.loads(line)["batch"] for line in path.read_text().splitlines()] == [1] + [2] * KEPT
     with path.open("a") as file:
         file.write('{"batch": 1, "steps": [{"action": {}')  # a kill
-    again = Hindsight([], KINDS, path=path, batch=2)
+    again = HindsightContext([], KINDS, path=path, batch=2)
     assert [len(one.steps) for one in again._of(longer.job.env_id, GOAL)] == [5]
     assert again.tell(failed, 0).action == '{"click":1}', "what the longer one did first"
     assert len(path.read_text().splitlines()) == 1
@@ -202,7 +202,7 @@ def test_hindsight_keeps_the_shortest_and_forgets_what_will_be_run_again(ordered
 
 def test_feedback_tells_what_came_of_it():
     result = played(open_task(FORM), in_turn(*ORDER[:2], {"action": "click", "id": 99}, ORDER[2]), steps=4)
-    filled, _, failed, sent = (Feedback().tell(result, index) for index in range(4))
+    filled, _, failed, sent = (FeedbackContext().tell(result, index) for index in range(4))
     assert all(told.action is None for told in (filled, failed, sent))
     assert filled.text == 'After fill textbox "Name" Ada: New: textbox "Name" value="Ada". Gone: textbox "Name".'
     assert failed.text.startswith("click is wrong: ")
@@ -212,12 +212,14 @@ def test_feedback_tells_what_came_of_it():
         'Gone: textbox "Name" value="Ada", textbox "City" value="Oslo", button "Send".'
     )
     solved = played("MiniWoB/click-test-v0", oracle)
-    assert Feedback().tell(solved, 0).text == 'click button "Click Me!" is right: the goal is reached. Reward: 1.'
+    assert (
+        FeedbackContext().tell(solved, 0).text == 'click button "Click Me!" is right: the goal is reached. Reward: 1.'
+    )
     solved.outcome, solved.steps[0].reward = "failed", 0.0
     missed = 'click button "Click Me!" is wrong: the goal is missed. Choose another.'
-    assert Feedback().tell(solved, 0).text == missed
+    assert FeedbackContext().tell(solved, 0).text == missed
     solved.steps[0].after = None
-    assert Feedback().tell(solved, 0) is None
+    assert FeedbackContext().tell(solved, 0) is None
 
 
 def test_the_default_is_the_demonstration_as_it_was(tiny_policy, settings):
@@ -235,17 +237,17 @@ def test_the_default_is_the_demonstration_as_it_was(tiny_policy, settings):
 
 def test_contexts_combine_to_one_text_with_one_action_at_its_end(shown):
     result = played("MiniWoB/click-test-v0", oracle)
-    several = Lessons([Oracle(), Feedback(), Oracle()])
+    several = LessonContext([OracleContext(), FeedbackContext(), OracleContext()])
     ((both,),) = several.of([result])
-    action, feedback = Oracle().tell(result, 0), Feedback().tell(result, 0)
+    action, feedback = OracleContext().tell(result, 0), FeedbackContext().tell(result, 0)
     assert (both.text, both.action) == (f"{feedback.text}\n{action.text}", action.action)
     assert several.take_counts() == {"told/oracle": 1, "told/feedback": 1}
     assert several.take_counts() == {"told/oracle": 0, "told/feedback": 0}
-    assert Lessons([shown]).of([result]) == [[None]]
+    assert LessonContext([shown]).of([result]) == [[None]]
     messages = result.steps[0].decision.messages
     told = with_hint(messages, both.text)
     assert told[-1].text == f"{messages[-1].text}\n\n{both.text}"
-    ((alone,),) = Lessons([Feedback()]).of([result])
+    ((alone,),) = LessonContext([FeedbackContext()]).of([result])
     assert alone.action is None
 
 

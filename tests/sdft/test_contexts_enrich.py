@@ -13,8 +13,8 @@ from selfsurf.sdft.rollouts import Job, Result
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.context import told_action
 from selfsurf.sdft.teacher.enrich import NEMOTRON, Enricher, EnrichSettings
-from selfsurf.sdft.teacher.lessons import Lessons, make_lessons
-from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.lessons import LessonContext, make_lessons
+from selfsurf.sdft.teacher.oracle import OracleContext
 from tests.agents.policy_server import KEY, answer, completion, policy_app, serve, serve_raw
 from tests.sdft.contexts_cases import step_of
 
@@ -51,7 +51,7 @@ def enriching(tmp_path):
 
 def texts(enricher, *ids):
     """What the teacher is told about an episode's steps."""
-    (steps,) = Lessons([Oracle()], enricher).of([episode(*ids)])
+    (steps,) = LessonContext([OracleContext()], enricher).of([episode(*ids)])
     return [told.text for told in steps]
 
 

@@ -11,7 +11,7 @@ from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.jobs import as_recorded
 from selfsurf.sdft.run.card import card
 from selfsurf.sdft.run.model import lora_config
-from selfsurf.sdft.trainers.batches import KNOWN, Batches, Drawn, NothingToTeach
+from selfsurf.sdft.trainers.batches import KNOWN, Batches, NothingToTeach, StepRows
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 from tests.few import few
 from tests.sdft.reader import recorded_rows, teach_to_read
@@ -42,7 +42,7 @@ def trainer_of(short, tmp_path, monkeypatch):
 
     def make(policy, rows, **changes):
         settings = short.model_copy(update=changes)
-        monkeypatch.setattr(Batches, "draw", lambda *_: Drawn([], rows, FIGURES))
+        monkeypatch.setattr(Batches, "draw", lambda *_: StepRows([], rows, FIGURES))
         trainer = EpisodeSDFTTrainer(
             settings, tmp_path, rollouts=Rollouts(), model=policy.model, processing_class=policy.tokenizer,
             jobs=[Job("it", 0)] * 4, peft_config=lora_config(policy.model, settings),

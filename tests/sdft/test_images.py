@@ -17,7 +17,7 @@ from selfsurf.agents.prompt.prompt import with_demonstration
 from selfsurf.sdft import train
 from selfsurf.sdft.loss.scoring import FORBIDDEN
 from selfsurf.sdft.rollouts import Job, Rollouts
-from selfsurf.sdft.rows.images import Seen
+from selfsurf.sdft.rows.images import VisualInputs
 from selfsurf.sdft.rows.samples import allowed_tokens, samples_of
 from selfsurf.sdft.run.model import lora_config
 from selfsurf.sdft.settings import TrainSettings
@@ -124,7 +124,7 @@ def test_student_and_teacher_score_what_was_seen(trainer: Any) -> None:
 
 def test_rows_without_images_make_a_batch_of_their_own(trainer: Any) -> None:
     rows = samples_of(episodes_of(trainer.policy, [ASKED[1], [Message("user", "Count to ten. " * 5)]]), trainer.policy)
-    assert [row.seen for row in rows] == [Seen(), Seen()]
+    assert [row.seen for row in rows] == [VisualInputs(), VisualInputs()]
     batch = batch_of(trainer, rows)
     with torch.no_grad():
         logits = scored(trainer, batch)[0].masked_fill(~allowed_tokens(rows, trainer.policy), FORBIDDEN)
@@ -142,7 +142,7 @@ def test_the_teacher_sees_the_image(trainer: Any) -> None:
     batch = batch_of(trainer, [row])
     with torch.no_grad():
         before = scored(trainer, batch)
-        batch["seen"] = [Seen(row.seen.student, teacher)]
+        batch["seen"] = [VisualInputs(row.seen.student, teacher)]
         after = scored(trainer, batch)
     assert torch.equal(before[0], after[0])
     assert (before[1] - after[1]).abs().max() > 0.01

@@ -17,7 +17,7 @@ from selfsurf.sdft import train
 from selfsurf.sdft.measure import heldout
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.run.checkpoint_files import last_step
-from selfsurf.sdft.run.interruption import Quiet
+from selfsurf.sdft.run.interruption import DeferredSignals
 from selfsurf.sdft.teacher import weights
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 from tests.models.small import small_llama
@@ -128,7 +128,7 @@ def test_the_commands_that_train_end_by_sigterm_as_by_ctrl_c(tmp_path, monkeypat
 
 
 def test_signals_wait_and_come_through():
-    quiet, seen = Quiet(), []
+    quiet, seen = DeferredSignals(), []
     signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
     for _ in range(2):
         quiet.begin()

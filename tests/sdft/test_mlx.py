@@ -23,7 +23,7 @@ from selfsurf.sdft.rows.jobs import learned_offline
 from selfsurf.sdft.rows.samples import Sample
 from selfsurf.sdft.run.checkpoint_files import last_step
 from selfsurf.sdft.run.export import export
-from selfsurf.sdft.trainers.batches import Batches, Drawn
+from selfsurf.sdft.trainers.batches import Batches, StepRows
 from tests.few import few
 from tests.models.small import save_small, small_llama
 
@@ -79,7 +79,7 @@ def both(folder, tmp_path, monkeypatch):
     from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
     learned = rows()
-    drawn = Drawn(learned, None, FIGURES)
+    drawn = StepRows(learned, None, FIGURES)
 
     def make(*, recorded=False, **changes):
         settings = TrainSettings(
@@ -87,7 +87,7 @@ def both(folder, tmp_path, monkeypatch):
             teacher_rate=0.1, least_first_divergence=0.0, **{"steps": 20, "learning_rate": 5e-3, **changes},
         )  # fmt: skip
         shown = rows(3) if recorded is True else recorded
-        now = Drawn(drawn.rows, shown, FIGURES) if recorded else drawn
+        now = StepRows(drawn.rows, shown, FIGURES) if recorded else drawn
         monkeypatch.setattr(Batches, "draw", lambda *_: now)
         jobs = [Job("it", number) for number in range(3 * settings.steps)]
         policy = TransformersPolicy(folder, dtype="float32", device="cpu")

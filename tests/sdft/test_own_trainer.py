@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from selfsurf import agents
 from selfsurf.browser_env import BrowserEnv, EnvError
 from selfsurf.sdft import Job, RolloutSettings, make_collector, rows_of, score
-from selfsurf.sdft.rollouts import RolloutError, Tally
+from selfsurf.sdft.rollouts import EpisodeCounts, RolloutError
 from selfsurf.sdft.rollouts.layout import Resources
 from tests.processes import browsers, until
 
@@ -62,7 +62,7 @@ def test_weights_that_are_published_act_from_then_on(tiny_folder):
             collector.collect()
     assert tokens(first) != tokens(other) == tokens(again)
     assert [{result.version for result in batch.results} for batch in (first, other)] == [{0}, {1}]
-    assert collector.books.tally == Tally(asked=12, finished=12)
+    assert collector.books.tally == EpisodeCounts(asked=12, finished=12)
 
 
 def test_a_score_is_the_recorded_one_and_has_a_gradient(tiny_folder):
@@ -132,7 +132,7 @@ def test_jobs_that_cannot_be_are_refused_and_nothing_is_broken(tiny_folder):
                 collector.request(jobs)
         assert collector.request(JOBS[:1]) == 0
         assert [result.outcome != "env_error" for result in collector.collect().results] == [True]
-        assert collector.books.tally == Tally(asked=1, finished=1)
+        assert collector.books.tally == EpisodeCounts(asked=1, finished=1)
 
 
 @pytest.mark.slow
@@ -167,7 +167,7 @@ def test_the_trainer_of_the_page_learns_and_saves(printed, tiny_folder, tmp_path
     printed("my_trainer").train(str(tiny_folder), steps=3, out=tmp_path / "mine")
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["0", "1", "2"]
-    assert "Tally(asked=24, finished=24" in lines[-1]
+    assert "EpisodeCounts(asked=24, finished=24" in lines[-1]
     agent = agents.make("transformers", model=str(tiny_folder), adapter=tmp_path / "mine")
     assert (agent.max_new_tokens, list(agent.actions)) == (48, ["click", "fill", "select"])
     assert any(tensor.abs().max() > 0 for name, tensor in agent.policy.model.named_parameters() if "lora_B" in name)
@@ -253,7 +253,7 @@ def test_trls_trainer_learns_from_steps(printed, tiny_folder, tmp_path):
     (line,) = [line for line in trainer.state.log_history if "reward" in line]
     assert line["rewards/rewards/mean"] >= 0
     collector = trainer.rollout_func.collector
-    assert collector.books.tally == Tally(asked=2, finished=2)
+    assert collector.books.tally == EpisodeCounts(asked=2, finished=2)
     policy = collector.policy
     collector.publish()
     batch = collector.collect(collector.request([JOBS[0]]))

@@ -19,10 +19,10 @@ from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.measure.agreement import OTHER_SEEDS, agreement
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.jobs import as_recorded, learned_from, texts_of
-from selfsurf.sdft.rows.recorded import Recorded
+from selfsurf.sdft.rows.recorded import RecordedRows
 from selfsurf.sdft.rows.variation import shared_texts, varied
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.recording import Shown, load_recordings
+from selfsurf.sdft.teacher.recording import RecordedStep, load_recordings
 from selfsurf.sdft.trainers.batches import Batches
 from selfsurf.tasks.scenarios import names as scenarios
 from tests.sdft.unjudged import UNJUDGED
@@ -99,7 +99,7 @@ def test_a_variation_has_another_order_and_leaves_out_what_the_flow_does_not_tou
 def test_what_may_have_been_chosen_by_its_place_stays_there(recording):
     first = recording.steps[0].observation
     link = next(one["id"] for one in first["elements"] if one["role"] == "link")
-    clicked = replace(recording, steps=(Shown(first, Click(id=link)),))
+    clicked = replace(recording, steps=(RecordedStep(first, Click(id=link)),))
     for seed in range(8):
         step = varied(clicked, np.random.default_rng(seed), invented=False).steps[0]
         links = [line.id for line in parse_outline(step.observation["dom"]) if line.text.startswith("link")]
@@ -160,7 +160,7 @@ def test_labels_are_called_otherwise_unless_the_goal_speaks_of_them(recording):
 
 def test_labels_that_the_recordings_share_mostly_stay(recording, tiny_policy):
     def kept(recordings):
-        taught = Recorded(recordings, tiny_policy, TrainSettings(tasks=(REGISTER,)))
+        taught = RecordedRows(recordings, tiny_policy, TrainSettings(tasks=(REGISTER,)))
         seen = [taught._varied(place).steps[0].observation for place in range(100)]
         return sum({"Name", "Email", "Phone"} <= {each["name"] for each in obs["elements"]} for obs in seen)
 
@@ -192,7 +192,7 @@ def test_recordings_are_learned_with_the_fields_labels(folder, tmp_path, tiny_po
     assert (one["labels"], learned["labels"]) == (True, "fields")
     assert (one["recorded_rows"], one["steps"], learned["recorded_rows"], learned["steps"]) == (8, 36, 8, 56)
     recordings = load_recordings([folder, tmp_path])
-    rows = Recorded(recordings, tiny_policy, TrainSettings(**learned)).rows(0, 18)
+    rows = RecordedRows(recordings, tiny_policy, TrainSettings(**learned)).rows(0, 18)
     for row in rows:
         written = tiny_policy.tokenizer.decode(row.completion_ids, skip_special_tokens=True)
         action = json.loads('{"' + written)
@@ -212,7 +212,7 @@ def test_texts_that_stand_in_the_goal_are_copied_from_it(folder, recording):
 
 
 def test_states_at_which_the_goal_decides_are_learned_from_more_often(recording, shown, tiny_policy):
-    rows = Recorded([recording], tiny_policy, shown)
+    rows = RecordedRows([recording], tiny_policy, shown)
     texts = [tiny_policy.tokenizer.decode(row.completion_ids) for number in range(8) for row in rows.rows(number, 4)]
     kinds = [text.partition('"')[0] for text in texts]
     assert kinds.count("select") > 2 * kinds.count("fill") / 3, "one field of a choice, three of texts"

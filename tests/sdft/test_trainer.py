@@ -18,8 +18,8 @@ from selfsurf.sdft.rows.jobs import training_jobs
 from selfsurf.sdft.rows.samples import Sample, allowed_tokens, choose, collate, samples_of
 from selfsurf.sdft.run.start import check_start, shape_of
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.feedback import Feedback
-from selfsurf.sdft.teacher.lessons import Lessons
+from selfsurf.sdft.teacher.feedback import FeedbackContext
+from selfsurf.sdft.teacher.lessons import LessonContext
 from selfsurf.sdft.trainers.base import shared_arguments
 from selfsurf.sdft.trainers.batches import NothingToTeach
 from tests.few import few
@@ -79,7 +79,7 @@ def test_a_teacher_is_not_shown_what_leads_it_astray(sight, episodes, tiny_polic
     shown = [tiny_policy.tokenizer.decode(row.teacher_prompt_ids).split("Correct action:")[0] for row in whole]
     assert any("Done so far" in text for text in shown)
     assert all('{"click":' in text for text in shown)
-    silent = samples_of(episodes, tiny_policy, Lessons((Feedback(),)), teacher_sees=sight)
+    silent = samples_of(episodes, tiny_policy, LessonContext((FeedbackContext(),)), teacher_sees=sight)
     assert all('{"click":' in tiny_policy.tokenizer.decode(row.teacher_prompt_ids) for row in silent)
 
 

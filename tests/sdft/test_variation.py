@@ -10,7 +10,7 @@ import pytest
 from selfsurf.browser_env.actions import Click, Fill, Finish, Select
 from selfsurf.browser_env.observe.outline import element_line, parse_outline
 from selfsurf.sdft.rows.variation import turns_of, varied
-from selfsurf.sdft.teacher.recording import Recording, Shown
+from selfsurf.sdft.teacher.recording import RecordedStep, Recording
 
 SHOP = ("Mug", "Lamp", "Chair", "Clock", "Scarf")
 
@@ -31,7 +31,9 @@ def page(*lines):
 
 
 def variations(goal, *steps, count=60):
-    recording = Recording("Browser-v0", goal, 0, tuple(Shown({**seen, "goal": goal}, done) for seen, done in steps))
+    recording = Recording(
+        "Browser-v0", goal, 0, tuple(RecordedStep({**seen, "goal": goal}, done) for seen, done in steps)
+    )
     return [varied(recording, np.random.default_rng(seed)) for seed in range(count)]
 
 
@@ -154,19 +156,21 @@ def test_fields_change_places_with_those_of_their_role():
 def test_a_choice_is_learned_most_often_and_what_comes_after_it_on_its_page_oftener_than_the_rest(after, turns):
     radios = [element(number, "radio", name, tag="input") for number, name in enumerate(SHOP[:3], 1)]
     form = page(*radios, element(4, "button", "Order", tag="button"), element(5, "button", "Back", tag="button"))
-    steps = (Shown(form, Click(id=2)), Shown({**form, **after}, Click(id=4)))
+    steps = (RecordedStep(form, Click(id=2)), RecordedStep({**form, **after}, Click(id=4)))
     recording = Recording("Browser-v0", "Buy the Lamp.", 0, steps)
     assert Counter(index for _, index in turns_of([recording])) == dict(enumerate(turns))
 
 
 def test_what_the_goal_names_to_click_is_learned_oftener():
     form = page(element(1, "button", "Log in", tag="button"), element(2, "button", "Next", tag="button"))
-    steps = (Shown(form, Click(id=1)), Shown({**form, "url": "http://shop.test/next"}, Click(id=2)))
+    steps = (RecordedStep(form, Click(id=1)), RecordedStep({**form, "url": "http://shop.test/next"}, Click(id=2)))
     recording = Recording("Browser-v0", "Log in and look around.", 0, steps)
     assert Counter(index for _, index in turns_of([recording])) == {0: 3, 1: 1}
     assert Counter(index for _, index in turns_of([recording, recording])) == {0: 6, 1: 2}
     other = replace(recording, goal="Log in, then look around.")
     assert Counter(index for _, index in turns_of([recording, other])) == {0: 6, 1: 2}
     form = page(element(1, "button", "Log in", tag="button"), element(2, "button", "Continue", tag="button"))
-    elsewhere = replace(other, steps=tuple(Shown({**form, "url": one.observation["url"]}, one.action) for one in steps))
+    elsewhere = replace(
+        other, steps=tuple(RecordedStep({**form, "url": one.observation["url"]}, one.action) for one in steps)
+    )
     assert Counter(index for _, index in turns_of([recording, elsewhere])) == {0: 2, 1: 2}, "they show what changes"

@@ -17,7 +17,7 @@ Layers: TypeAlias = "list[tuple[torch.Tensor, torch.Tensor]]"
 
 
 @dataclass(frozen=True)
-class Known:
+class CachedPrompt:
     """An earlier prompt with its keys and values."""
 
     ids: NDArray[np.int64]
@@ -37,7 +37,7 @@ class PrefixCache:
         self.max_bytes = max_bytes
         self.size = 0
         """Number of bytes in use."""
-        self._known: list[Known] = []  # the most recently used last
+        self._known: list[CachedPrompt] = []  # the most recently used last
         self._weights: Hashable = None
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class PrefixCache:
             self.clear()
             self._weights = weights
 
-    def longest(self, ids: Sequence[int]) -> tuple[Known | None, int]:
+    def longest(self, ids: Sequence[int]) -> tuple[CachedPrompt | None, int]:
         """Return the prompt with the longest common prefix with `ids`, and the prefix's length in tokens.
 
         At least one token of `ids` remains, since a model needs a token to predict the next.
@@ -73,7 +73,9 @@ class PrefixCache:
 
     def add(self, ids: Sequence[int], layers: Layers) -> None:
         """Add a prompt's keys and values to the cache; the tensors must not change afterwards."""
-        known = Known(np.asarray(ids, dtype=np.int64), layers, sum(part.nbytes for layer in layers for part in layer))
+        known = CachedPrompt(
+            np.asarray(ids, dtype=np.int64), layers, sum(part.nbytes for layer in layers for part in layer)
+        )
         self._known = [one for one in self._known if not np.array_equal(one.ids, known.ids)]
         self._known.append(known)
         self.size = sum(one.size for one in self._known)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.agents.policies.local.prefixes import Known, Layers, PrefixCache
+from selfsurf.agents.policies.local.prefixes import CachedPrompt, Layers, PrefixCache
 from selfsurf.agents.policies.local.reply import BrokenModel, Reply
 from selfsurf.agents.policies.transformers import images
 
@@ -157,7 +157,7 @@ class Sampler:
         lengths = [len(row.prompt) for row in rows]
         return _joined(self.model.config, layers), _mask(lengths, self._device), torch.stack(logits)
 
-    def _known(self, row: Row) -> tuple[Known | None, int]:
+    def _known(self, row: Row) -> tuple[CachedPrompt | None, int]:
         return (None, 0) if self.prefixes is None or row.extras else self.prefixes.longest(row.prompt)
 
     def _groups(self, lengths: list[int]) -> Iterator[list[int]]:
@@ -171,7 +171,7 @@ class Sampler:
         yield group
 
     def _read_padded(
-        self, rows: Sequence[Row], found: Sequence[tuple[Known | None, int]]
+        self, rows: Sequence[Row], found: Sequence[tuple[CachedPrompt | None, int]]
     ) -> tuple[Any, torch.Tensor, torch.Tensor]:
         """Process rows in one forward pass: the cached part and the rest, each padded on the left."""
         import torch
@@ -284,7 +284,7 @@ def _mask(lengths: Sequence[int], device: torch.device) -> torch.Tensor:
     return (torch.arange(width)[None] >= starts).long().to(device)
 
 
-def _cut(known: Known | None, length: int) -> Layers:
+def _cut(known: CachedPrompt | None, length: int) -> Layers:
     return [] if known is None else [(keys[:, :, :length], values[:, :, :length]) for keys, values in known.layers]
 
 

@@ -52,10 +52,10 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _ESCAPED = frozenset("\"'/\\`“”‘’\n")
 
 
-class Written(float):
+class DecimalLiteral(float):
     """A decimal number with its notation, so that `1.50` does not become `1.5` as text."""
 
-    def __new__(cls, text: str) -> Written:
+    def __new__(cls, text: str) -> DecimalLiteral:
         """Create the number from its notation."""
         number = super().__new__(cls, text)
         number.written = text
@@ -64,11 +64,11 @@ class Written(float):
     written: str
 
 
-_STRICT = json.JSONDecoder(strict=False, parse_float=Written, parse_constant=str)
+_STRICT = json.JSONDecoder(strict=False, parse_float=DecimalLiteral, parse_constant=str)
 
 
 @dataclass(frozen=True)
-class Found:
+class LooseObject:
     """An object and its place in the text."""
 
     start: int
@@ -89,14 +89,14 @@ class _InString(_Unreadable):
     """The text ends inside a string."""
 
 
-def objects(text: str, *, sloppy: bool = True) -> list[Found]:
+def objects(text: str, *, sloppy: bool = True) -> list[LooseObject]:
     """Return the outermost objects of the text in order, skipping unreadable ones.
 
     Args:
         text: any text.
         sloppy: whether to include objects that are not strict JSON.
     """
-    found: list[Found] = []
+    found: list[LooseObject] = []
     work = 0
     opening = _OPEN.search(text)
     while opening and work < WORK:
@@ -147,7 +147,7 @@ def _unescaped(found: re.Match[str]) -> str:
     return _ESCAPES.get(mark) or (mark if mark in _ESCAPED else found[0])
 
 
-def _strict(text: str, start: int) -> tuple[Found | None, int]:
+def _strict(text: str, start: int) -> tuple[LooseObject | None, int]:
     """Return the strict object at `start`, or None and the number of characters scanned."""
     if text[start : start + 1] != "{":
         return None, 1
@@ -158,20 +158,20 @@ def _strict(text: str, start: int) -> tuple[Found | None, int]:
         return None, (len(text) if unterminated else error.pos) - start + 1
     except (ValueError, RecursionError):  # numbers of thousands of digits, or thousands of brackets
         return None, len(text) - start
-    return Found(start, end, data, strict=True), 0
+    return LooseObject(start, end, data, strict=True), 0
 
 
-def _sloppy(text: str, start: int) -> tuple[Found | None, int]:
+def _sloppy(text: str, start: int) -> tuple[LooseObject | None, int]:
     reader = _Reader(text, start)
     try:
         data = reader.object(0)
     except _InString:
-        return Found(start, len(text), {}, strict=False, cut=True), 0
+        return LooseObject(start, len(text), {}, strict=False, cut=True), 0
     except ValueError:
         return None, reader.furthest - start + 1
     if reader.cut and not data and not reader.dropped:
         return None, reader.position - start + 1
-    return Found(start, reader.position, data, strict=False, cut=reader.cut), 0
+    return LooseObject(start, reader.position, data, strict=False, cut=reader.cut), 0
 
 
 @dataclass(eq=False)
@@ -254,7 +254,7 @@ class _Reader:
             strict = _STRICT_NUMBER.fullmatch(number[0])
             if not strict:
                 return number[0]
-            return Written(number[0]) if strict[1] or strict[2] else int(number[0])
+            return DecimalLiteral(number[0]) if strict[1] or strict[2] else int(number[0])
         return _CONSTANTS.get(word[0].lower(), word[0])
 
     def _array(self, depth: int) -> list[Any]:

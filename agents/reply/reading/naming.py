@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from selfsurf.agents.reply.reading.loose_json import REASONS, Written, load
+from selfsurf.agents.reply.reading.loose_json import REASONS, DecimalLiteral, load
 from selfsurf.browser_env.act.compact import BARE, MAIN, expand
 from selfsurf.browser_env.actions import ACTION_TYPES
 
@@ -261,7 +261,7 @@ def _convert(result: dict[str, Any]) -> None:
         if isinstance(value, bool):
             result[key] = "" if key == "answer" and value else str(value).lower()
         elif isinstance(value, (int, float)):
-            result[key] = value.written if isinstance(value, Written) else str(value)
+            result[key] = value.written if isinstance(value, DecimalLiteral) else str(value)
     if name == "finish" and "answer" in result:
         result["answer"] = _answer_text(result["answer"])
     for key in ("options", "files"):
@@ -288,7 +288,7 @@ def _answer_text(answer: Any) -> str:
 
 
 def _as_text(value: Any) -> Any:
-    if isinstance(value, Written):
+    if isinstance(value, DecimalLiteral):
         return value.written
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 

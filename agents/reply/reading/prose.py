@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from selfsurf.agents.reply.reading.loose_json import Found, inside, objects
+from selfsurf.agents.reply.reading.loose_json import LooseObject, inside, objects
 from selfsurf.agents.reply.reading.raw_calls import with_json_calls
 
 _THOUGHTS = "think|thinking|thoughts?|reasoning|reflection|scratch_?pad|analysis|plan|memory|observation"
@@ -99,7 +99,7 @@ def after_thinking(text: str) -> str:
     return text[ends[-1] :] if ends else ""
 
 
-class Standing:
+class PositionClassifier:
     """Classifier of positions in a reply by the words around them.
 
     Args:
@@ -107,7 +107,7 @@ class Standing:
         found: the JSON objects in the reply.
     """
 
-    def __init__(self, text: str, found: Sequence[Found]) -> None:
+    def __init__(self, text: str, found: Sequence[LooseObject]) -> None:
         self._text = text
         spans = [(one.start, one.end) for one in found]
         self._labels: list[int] = []

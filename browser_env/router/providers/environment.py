@@ -14,7 +14,6 @@ from selfsurf.browser_env.observation import Observation, page_status
 from selfsurf.browser_env.observe.find import AROUND, MOST, as_outline
 from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.outcome import Outcome
-from selfsurf.browser_env.reports import StepResult
 from selfsurf.browser_env.router.calls import (
     ActArguments,
     ActResult,
@@ -34,6 +33,7 @@ from selfsurf.browser_env.router.words import asked, needed, read_into
 from selfsurf.browser_env.safety.masking import secret_boxes
 from selfsurf.browser_env.safety.network import permission_for
 from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.step_results import StepResult
 from selfsurf.browser_env.text import visible
 
 T = TypeVar("T")

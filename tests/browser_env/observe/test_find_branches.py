@@ -6,7 +6,7 @@ import random
 import gymnasium
 import pytest
 
-from selfsurf.browser_env import Safety, looks
+from selfsurf.browser_env import Safety, page_queries
 from tests.few import few
 
 WORDS = ["Mug", "blue", "Pan", "order", "4711", "Straße", "käse", "Σίσυφος", "12", "19", "teapot", "mugs", "Lid"]
@@ -125,7 +125,7 @@ def test_the_branches_have_what_the_whole_page_has(env, loopback, monkeypatch, s
     for number in range(20):
         text, around, most = page.query(), page.random.choice([0, 1, 1, 4]), page.random.choice([1, 3, 20, 20])
         with monkeypatch.context() as patched:
-            patched.setattr(looks, "SCALES", (None,))
+            patched.setattr(page_queries, "SCALES", (None,))
             whole = env.unwrapped.find(text, around=around, most=most)
         assert env.unwrapped.find(text, around=around, most=most) == whole, (seed, number, text, around, most)
         found += len(whole)
@@ -161,8 +161,8 @@ def test_one_pass_over_branches_suffices_for_rows_of_cells(env, loopback, monkey
     env.reset(options={"start_url": loopback(lambda request: ROWS.encode()).url})
     for text in queries:
         results = []
-        for scales in ((None,), looks.SCALES[:1]):
-            monkeypatch.setattr(looks, "SCALES", scales)
+        for scales in ((None,), page_queries.SCALES[:1]):
+            monkeypatch.setattr(page_queries, "SCALES", scales)
             results.append(env.unwrapped.find(text))
             monkeypatch.undo()
         assert results[0] == results[1], text

@@ -3,7 +3,7 @@
 import gymnasium
 import pytest
 
-from selfsurf.browser_env import looks
+from selfsurf.browser_env import page_queries
 from selfsurf.browser_env.session.runtime import runtime
 
 ROWS = {
@@ -45,7 +45,7 @@ def script_seconds(env, kind, rows):
 
 @pytest.mark.parametrize("kind", ["buttons", "labels"])
 def test_four_times_the_rows_take_about_four_times_the_work(env, monkeypatch, kind):
-    monkeypatch.setattr(looks, "SCALES", (None,))  # the whole page
+    monkeypatch.setattr(page_queries, "SCALES", (None,))  # the whole page
     script_seconds(env, kind, 500)  # all is compiled then
     few, many = script_seconds(env, kind, 2000), script_seconds(env, kind, 8000)
     assert many < 4 * few * 1.8
@@ -54,5 +54,5 @@ def test_four_times_the_rows_take_about_four_times_the_work(env, monkeypatch, ki
 def test_what_does_not_have_the_text_takes_little_work(env, monkeypatch):
     script_seconds(env, "table", 500)
     branches = script_seconds(env, "table", 6000)
-    monkeypatch.setattr(looks, "SCALES", (None,))
+    monkeypatch.setattr(page_queries, "SCALES", (None,))
     assert branches < script_seconds(env, "table", 6000) / 3

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 
 from selfsurf.browser_env import AsyncBrowserEnv, Safety
-from selfsurf.browser_env.asking import Answer
+from selfsurf.browser_env.human_input import Answer
 from selfsurf.browser_env.router.logged_env import LoggedEnv
 from selfsurf.browser_env.session.runtime import runtime
 

@@ -360,7 +360,7 @@ def test_names_that_resolve_to_private_addresses(server, monkeypatch):
         one = proxy.FilteringProxy(rules)
         try:
             return [str(a) for a in await one._addresses(host, 80)]
-        except proxy.Refused as refusal:
+        except proxy.ForbiddenConnection as refusal:
             return str(refusal)
 
     assert asyncio.run(ask(Rules(Safety()), "rebind.test")) == "private network"
@@ -377,7 +377,7 @@ def test_names_that_resolve_to_private_addresses(server, monkeypatch):
         await one._addresses("late.test", 80)
         answers["late.test"] = ["127.0.0.1"]
         one._names.clear()
-        with pytest.raises(proxy.Refused, match="had a public address before"):
+        with pytest.raises(proxy.ForbiddenConnection, match="had a public address before"):
             await one._addresses("late.test", 80)
 
     asyncio.run(rebind())

@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 
 from selfsurf.browser_env import AsyncBrowserEnv, BrowserEnv, EnvError, Safety, SessionOptions, runtime
 from selfsurf.browser_env.session.detached import end_browser, is_alive
-from selfsurf.browser_env.task import SoFar
+from selfsurf.browser_env.task import EpisodeProgress
 
 FIRST = """
 import asyncio, os, signal, sys
@@ -84,7 +84,7 @@ def test_a_killed_browser_leaves_no_relay(left):
 @pytest.mark.slow
 def test_only_one_environment_uses_it_and_its_browser_is_not_taken_away(left):
     url, folder, _ = left
-    so_far = SoFar("Look.", url=f"{url}/", address=f"{url}/")
+    so_far = EpisodeProgress("Look.", url=f"{url}/", address=f"{url}/")
 
     async def go():
         async with AsyncBrowserEnv(url, session=SessionOptions(detached=folder), screenshot=False) as first:
@@ -101,7 +101,7 @@ def resumed(url, folder, *, act=None):
     async def go():
         rules = Safety(allowed=("shop.test",))
         env = AsyncBrowserEnv(url, "Look.", session=SessionOptions(detached=folder), safety=rules, screenshot=False)
-        so_far = SoFar(
+        so_far = EpisodeProgress(
             "Look.", seed=0, steps=2, url=f"{url}/", address=f"{url}/", last_error="Interrupted.", first_id=50
         )
         try:

@@ -14,7 +14,7 @@ def test_the_share_of_a_core_without_the_thread_that_looks(tmp_path, monkeypatch
     (loadavg := tmp_path / "loadavg").write_text(f"0.10 0.20 0.30 {running} 4711\n")
     monkeypatch.setattr(patience, "_LOADAVG", loadavg)
     monkeypatch.setattr(patience, "cores", lambda: 2)
-    assert patience.share() == expected
+    assert patience.cpu_share() == expected
     assert patience.stretched(10) == 10 / expected
 
 
@@ -22,7 +22,7 @@ def test_without_proc_it_is_the_mean_of_a_minute(tmp_path, monkeypatch):
     monkeypatch.setattr(patience, "_LOADAVG", tmp_path / "nothing")
     monkeypatch.setattr(patience, "cores", lambda: 2)
     monkeypatch.setattr(patience.os, "getloadavg", lambda: (4.0, 0.0, 0.0))
-    assert patience.share() == 0.5
+    assert patience.cpu_share() == 0.5
 
 
 def test_where_nothing_tells_a_core_is_free(tmp_path, monkeypatch):
@@ -31,7 +31,7 @@ def test_where_nothing_tells_a_core_is_free(tmp_path, monkeypatch):
 
     monkeypatch.setattr(patience, "_LOADAVG", tmp_path / "nothing")
     monkeypatch.setattr(patience.os, "getloadavg", unknown)
-    assert patience.share() == 1
+    assert patience.cpu_share() == 1
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_in_a_container_its_own_cgroup_counts(tmp_path, monkeypatch, used, held,
     monkeypatch.setattr(patience, "cores", lambda: 2)
     monkeypatch.setattr(patience.time, "monotonic", lambda: now)
     tell(100.0, 50.0, 70.0)
-    assert patience.share() == 0.25, "what was before the first look says nothing"
+    assert patience.cpu_share() == 0.25, "what was before the first look says nothing"
     tell(100.0 + used, 50.0 + held, 70.0 + waited)
-    assert patience.share() == 0.25, "too soon for another look"
+    assert patience.cpu_share() == 0.25, "too soon for another look"
     now += 1.0
-    assert patience.share() == expected
+    assert patience.cpu_share() == expected
 
 
 def test_a_stopwatch_counts_what_a_crowded_machine_gives(monkeypatch):

@@ -8,14 +8,14 @@ import pytest
 
 pytest.importorskip("ray")
 
-from selfsurf.agents.play import Ask, Job, Manner
+from selfsurf.agents.play import EpisodeRequest, Job, PlayOptions
 from selfsurf.browser_env import Finish
 from selfsurf.browser_env.session import patience
 from selfsurf.sdft.rollouts import ray_browser
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.ray_browser import BrowserWorker, Hangs, Setup
 
-ASK = Ask(0, Job("MiniWoB/click-test-v0", 0))
+ASK = EpisodeRequest(0, Job("MiniWoB/click-test-v0", 0))
 
 
 class Stuck:
@@ -39,7 +39,7 @@ def agent():
 
 def worker_of(agent, limit):
     layout = RolloutSettings(workers=1, contexts=1, episode_timeout=limit)
-    return BrowserWorker(Setup(lambda policy: agent, layout, Manner(), {}), [], 0, None)
+    return BrowserWorker(Setup(lambda policy: agent, layout, PlayOptions(), {}), [], 0, None)
 
 
 @pytest.mark.slow

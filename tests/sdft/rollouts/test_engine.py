@@ -6,7 +6,7 @@ import pytest
 
 from selfsurf.browser_env.env import AsyncBrowserEnv
 from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.rollouts import Job, LocalGenerator, Rollouts, Tally
+from selfsurf.sdft.rollouts import EpisodeCounts, Job, LocalGenerator, Rollouts
 from tests.processes import counts, until
 
 TASKS = ("MiniWoB/click-test-2-v0", "MiniWoB/click-option-v0")
@@ -55,7 +55,7 @@ def test_a_slow_page_delays_its_own_episode_only(tiny_policy, settings, delay):
         results = rollouts.run(
             make_agent(tiny_policy, settings, sampling=True), jobs, progress=lambda count: ended.__setitem__(0, count)
         )
-        assert rollouts.tally == Tally(asked=5, finished=5)
+        assert rollouts.tally == EpisodeCounts(asked=5, finished=5)
     assert [result.job for result in results] == jobs
 
 
@@ -98,12 +98,12 @@ def test_a_local_generator_makes_a_batch_when_it_is_collected(tiny_policy, setti
         generator = LocalGenerator(rollouts, make_agent(tiny_policy, settings, sampling=True))
         generator.publish(3, dict)
         generator.request(7, jobs_of(1), seed=5)
-        assert rollouts.tally == Tally()
+        assert rollouts.tally == EpisodeCounts()
         batch = generator.collect(7)
-        assert batch.tally == Tally(asked=2, finished=2)
+        assert batch.tally == EpisodeCounts(asked=2, finished=2)
         assert {result.version for result in batch.results} == {3}
         generator.request(8, jobs_of(2), seed=5)
-        assert generator.collect(8).tally == Tally(asked=2, finished=2)
+        assert generator.collect(8).tally == EpisodeCounts(asked=2, finished=2)
         with pytest.raises(KeyError):
             generator.collect(8)
 

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 from selfsurf.agents.policy import Message, PolicyError
-from selfsurf.sdft.rollouts.models import Asked, Engine
+from selfsurf.sdft.rollouts.models import CompletionArguments, Engine
 from tests.agents.policy_server import _answer, _guide, _messages, answer, serve, serve_raw
 
 GRAMMAR = r'start: "{\"click\":" /[1-9][0-9]?/ "}"'
@@ -62,7 +62,7 @@ def app(policy, told):
 
 @pytest.fixture
 def asked():
-    return Asked(
+    return CompletionArguments(
         [[Message("user", f"Click {number}.")] for number in range(4)],
         {"prefill": "", "temperature": 1.0, "max_new_tokens": 12},
         {"grammars": [GRAMMAR] * 4, "seed": [11, 12, 13, 14]},

@@ -12,7 +12,7 @@ import pytest
 
 from selfsurf.agents.policy import PolicyError
 from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.rollouts import Job, Rollouts, Tally
+from selfsurf.sdft.rollouts import EpisodeCounts, Job, Rollouts
 
 JOBS = [Job("MiniWoB/click-test-v0", 1), Job("MiniWoB/click-option-v0", 2)]
 
@@ -46,7 +46,7 @@ def test_episodes_of_a_failed_call_are_run_again(tiny_policy: Any, settings: Any
     agent = make_agent(tiny_policy, settings, sampling=True)
     with Rollouts(2, most=1, max_episode_steps=1) as rollouts:
         results = rollouts.run(agent, JOBS, folder=tmp_path)
-        assert rollouts.tally == Tally(asked=2, finished=2, rerun=2)
+        assert rollouts.tally == EpisodeCounts(asked=2, finished=2, rerun=2)
     assert [(result.job, result.outcome != "env_error", len(result.steps)) for result in results] == [
         (JOBS[0], True, 1),
         (JOBS[1], True, 1),
@@ -63,7 +63,7 @@ def test_a_model_that_stays_away_is_an_env_error(tiny_policy: Any, settings: Any
     agent = make_agent(tiny_policy, settings, sampling=True)
     with Rollouts(2, most=1, max_episode_steps=1) as rollouts:
         results = rollouts.run(agent, JOBS)
-        assert rollouts.tally == Tally(asked=2, masked=2, rerun=2)
+        assert rollouts.tally == EpisodeCounts(asked=2, masked=2, rerun=2)
     assert [(result.outcome, result.trainable, result.detail, result.steps) for result in results] == [
         ("env_error", False, "The server is overloaded.", [])
     ] * 2

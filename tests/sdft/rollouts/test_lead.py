@@ -2,13 +2,13 @@
 
 import pytest
 
-from selfsurf.agents.play.job import Ask
+from selfsurf.agents.play.job import EpisodeRequest
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.samples import samples_of
 from selfsurf.sdft.run.metrics import batch_figures
-from selfsurf.sdft.teacher.lessons import Lessons
-from selfsurf.sdft.teacher.oracle import Oracle
+from selfsurf.sdft.teacher.lessons import LessonContext
+from selfsurf.sdft.teacher.oracle import OracleContext
 
 LOGIN = "MiniWoB/login-user-v0"
 JOBS = [Job(LOGIN, seed) for seed in range(6)]
@@ -43,7 +43,7 @@ def test_nothing_is_learned_or_said_of_the_oracles_steps(tiny_policy, settings):
     agent = make_agent(tiny_policy, settings, sampling=True)
     with Rollouts(3, max_episode_steps=4) as rollouts:
         results = rollouts.run(agent, JOBS, seed=3, lead=0.7)
-    lessons = Lessons([Oracle()])
+    lessons = LessonContext([OracleContext()])
     rows = samples_of(results, tiny_policy, lessons)
     own = [step for result in results for step in result.steps[result.led :]]
     assert [row.completion_ids for row in rows] == [
@@ -58,9 +58,9 @@ def test_nothing_is_learned_or_said_of_the_oracles_steps(tiny_policy, settings):
 
 
 def test_how_many_steps_are_led():
-    asked = [Ask(0, JOBS[0], seed=seed) for seed in range(2000)]
+    asked = [EpisodeRequest(0, JOBS[0], seed=seed) for seed in range(2000)]
     assert all(ask.led(0.0) == 0 for ask in asked)
     led = [ask.led(0.5) for ask in asked]
     assert sum(led) / len(led) == pytest.approx(1.0, abs=0.15)  # lead / (1 - lead)
     assert sum(count == 0 for count in led) / len(led) == pytest.approx(0.5, abs=0.05)
-    assert Ask(0, JOBS[0]).led(0.9) == 0, "without a seed nothing is drawn"
+    assert EpisodeRequest(0, JOBS[0]).led(0.9) == 0, "without a seed nothing is drawn"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfsurf.agents.play import Job, Ledger, Result, Tally
+from selfsurf.agents.play import EpisodeCounts, Job, Ledger, Result
 from selfsurf.agents.play.job import failed
 from selfsurf.agents.play.ledger import LOSSES, RERUNS, LedgerError
 
@@ -20,7 +20,7 @@ def test_every_episode_ends_once():
     for ask in asks[::-1]:
         ledger.ended(ask, solved(ask))
     assert [result.job for result in ledger.results()] == JOBS
-    assert ledger.tally() == Tally(asked=3, finished=3)
+    assert ledger.tally() == EpisodeCounts(asked=3, finished=3)
 
 
 def test_an_episode_that_fails_is_run_again_then_masked():
@@ -28,7 +28,7 @@ def test_an_episode_that_fails_is_run_again_then_masked():
     for _ in range(RERUNS + 1):
         ask = ledger.next()
         ledger.ended(ask, failed(ask.job, "no page"))
-    assert ledger.tally() == Tally(asked=1, masked=1, rerun=RERUNS)
+    assert ledger.tally() == EpisodeCounts(asked=1, masked=1, rerun=RERUNS)
     (result,) = ledger.results()
     assert (result.outcome, result.trainable) == ("env_error", False)
 
@@ -39,7 +39,7 @@ def test_lost_episodes_are_run_again_a_bounded_number_of_times():
         ask = ledger.next()
         assert ask.attempt == number
         ledger.lost(ask, "the node is gone")
-    assert ledger.tally() == Tally(asked=1, masked=1, lost=LOSSES + 1)
+    assert ledger.tally() == EpisodeCounts(asked=1, masked=1, lost=LOSSES + 1)
 
 
 def test_losses_leave_an_episode_its_reruns():
@@ -49,7 +49,7 @@ def test_losses_leave_an_episode_its_reruns():
     ledger.ended(ask, failed(ask.job, "no page"))
     ask = ledger.next()
     ledger.ended(ask, solved(ask))
-    assert ledger.tally() == Tally(asked=1, finished=1, rerun=1, lost=1)
+    assert ledger.tally() == EpisodeCounts(asked=1, finished=1, rerun=1, lost=1)
 
 
 def test_a_late_result_is_thrown_away():
@@ -60,7 +60,7 @@ def test_a_late_result_is_thrown_away():
     ledger.ended(first, failed(first.job, "late"))
     ledger.ended(second, solved(second))
     ledger.ended(second, solved(second))
-    assert ledger.tally() == Tally(asked=1, finished=1, lost=1, late=2)
+    assert ledger.tally() == EpisodeCounts(asked=1, finished=1, lost=1, late=2)
     assert ledger.results()[0].outcome == "solved"
 
 
@@ -71,7 +71,7 @@ def test_the_tally_of_a_batch_that_is_not_done_are_refused():
     with pytest.raises(LedgerError, match="no end"):
         ledger.tally()
     with pytest.raises(LedgerError, match="2 finished"):
-        Tally(asked=3, finished=2).check()
+        EpisodeCounts(asked=3, finished=2).check()
 
 
 def test_what_is_drawn_depends_on_run_job_and_step_alone():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfsurf.sdft.rollouts import Batch, Job, RolloutError, Tally
+from selfsurf.sdft.rollouts import Batch, EpisodeCounts, Job, RolloutError
 from selfsurf.sdft.rollouts.collector import Collector
 from selfsurf.sdft.rollouts.pipeline import Pipeline, figures
 
@@ -25,7 +25,7 @@ class Recorder:
 
     def collect(self, number):
         self.said.append(("collect", number))
-        return Batch([], Tally(), seconds=4.0, waited=1.0)
+        return Batch([], EpisodeCounts(), seconds=4.0, waited=1.0)
 
 
 def jobs_of(number):
@@ -75,7 +75,9 @@ def test_other_episodes_than_were_asked_for_are_noticed():
 
 
 def test_metrics_tell_staleness_and_waiting():
-    batch = Batch([], Tally(asked=4, finished=3, masked=1, rerun=2, lost=1), seconds=4.0, waited=1.0, workers_lost=2)
+    batch = Batch(
+        [], EpisodeCounts(asked=4, finished=3, masked=1, rerun=2, lost=1), seconds=4.0, waited=1.0, workers_lost=2
+    )
     assert figures(batch, 5, [4, 4, 5]) == {
         "episodes/rerun": 3, "rollouts/seconds": 4.0, "rollouts/waited_seconds": 1.0, "rollouts/workers_lost": 2,
         "rows/staleness": pytest.approx(2 / 3),

@@ -7,7 +7,7 @@ import pytest
 
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.browser_env.session import patience
-from selfsurf.sdft.rollouts.models import Asked
+from selfsurf.sdft.rollouts.models import CompletionArguments
 from selfsurf.sdft.rollouts.ray_policy import PolicyWorker
 
 
@@ -35,7 +35,7 @@ class Slow:
 def call(worker, text):
     weights = asyncio.get_running_loop().create_future()
     weights.set_result(b"")
-    return asyncio.create_task(worker.complete(0, [weights], Asked([[Message("user", text)]], {}, {})))
+    return asyncio.create_task(worker.complete(0, [weights], CompletionArguments([[Message("user", text)]], {}, {})))
 
 
 def test_a_call_that_was_given_up_is_not_made_any_more():

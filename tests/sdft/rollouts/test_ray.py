@@ -9,9 +9,9 @@ from functools import partial
 import psutil
 import pytest
 
-from selfsurf.agents.play.manner import Manner
+from selfsurf.agents.play.options import PlayOptions
 from selfsurf.sdft.agent import make_agent
-from selfsurf.sdft.rollouts import Job, RolloutError, Rollouts, Tally
+from selfsurf.sdft.rollouts import EpisodeCounts, Job, RolloutError, Rollouts
 from selfsurf.sdft.rollouts.layout import Resources, RolloutSettings
 from selfsurf.sdft.rollouts.ray_browser import Setup
 from selfsurf.sdft.rollouts.ray_generator import RayGenerator
@@ -32,7 +32,7 @@ def layout(browser_workers=1, policy_workers=1, contexts=2, **more):
 def setup(settings, plan, most=None, notes=None):
     agent_of = partial(make_agent, settings=settings, sampling=True)
     return Setup(
-        agent_of=agent_of if notes is None else noting(agent_of, notes), layout=plan, manner=Manner(most=most),
+        agent_of=agent_of if notes is None else noting(agent_of, notes), layout=plan, manner=PlayOptions(most=most),
         env_options={"max_episode_steps": STEPS},
     )  # fmt: skip
 
@@ -187,7 +187,7 @@ def test_killed_browsers_models_and_nodes(one_thread, cluster_of, generator_of, 
     generator.request(2, jobs, seed=7)
     in_the_middle(generator, 2, ended=1)
     os.kill(generator.policy_states()[0].pid, signal.SIGKILL)
-    assert check(2) == Tally(asked=len(jobs), finished=len(jobs))
+    assert check(2) == EpisodeCounts(asked=len(jobs), finished=len(jobs))
     assert until(lambda: generator.books.policies_replaced == 1, 90)
     assert generator.books.policies_lost == 1
     assert generator.books.tally.asked == 3 * len(jobs)
@@ -268,7 +268,7 @@ def test_what_is_lost_too_often_is_masked(cluster_of, generator_of, settings, we
         os.kill(victim, signal.SIGKILL)
         assert until(lambda victim=victim: victim not in generator.books.processes.values(), 60)
     batch = generator.collect(0)
-    assert batch.tally == Tally(asked=1, masked=1, lost=LOSSES + 1)
+    assert batch.tally == EpisodeCounts(asked=1, masked=1, lost=LOSSES + 1)
     (result,) = batch.results
     assert (result.outcome, result.trainable) == ("env_error", False)
 

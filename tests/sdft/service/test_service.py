@@ -15,8 +15,8 @@ import pytest
 from selfsurf.sdft.service import adapters, supervisor, trainer
 from selfsurf.sdft.service.app import make_app, tidy_once
 from selfsurf.sdft.service.archive import EPISODE_NAME, pack
-from selfsurf.sdft.service.place import NoRoom, Place, ServiceSettings
 from selfsurf.sdft.service.schemas import Adapter, Episode, TrainRequest
+from selfsurf.sdft.service.service_folder import NoRoom, ServiceFolder, ServiceSettings
 from selfsurf.sdft.service.store import Store
 from selfsurf.sdft.service.uploads import Uploads
 from tests.processes import crowd
@@ -138,15 +138,15 @@ def test_a_token_is_asked_for_and_guesses_are_slowed_down(tmp_path):
 
 
 def test_what_an_adapter_is_held_for_it_is_not_deleted(tmp_path, http):
-    from selfsurf.sdft.service.errors import Refused
+    from selfsurf.sdft.service.errors import RefusedRequest
 
-    place = Place(tmp_path)
+    place = ServiceFolder(tmp_path)
     store = Store(place.database)
     (tmp_path / "adapters/shop").mkdir()
     (tmp_path / "adapters/unfinished-shop").mkdir()
     store.put_adapter(Adapter(name="shop", created=1.0, model="tiny", files={}))
     lease, _ = store.lease("shop", 60)
-    with pytest.raises(Refused, match="uses this adapter"):
+    with pytest.raises(RefusedRequest, match="uses this adapter"):
         adapters.remove(place, store, "shop")
     assert store.release("shop", lease)
     store.lease("shop", -1)
@@ -209,7 +209,7 @@ def test_an_episode_is_deleted_once_no_job_needs_it(http, episode):
 
 def test_a_job_whose_trainer_dies_before_it_begins_fails_after_some_tries(tmp_path, monkeypatch):
     monkeypatch.setattr(supervisor, "TRIES", 2)
-    place = Place(tmp_path)
+    place = ServiceFolder(tmp_path)
     place.settle(ServiceSettings(models={"tiny": "tiny"}))
     store = Store(place.database)
     job = store.add_job(TrainRequest(episodes=(f"ep-{0:032x}",)), "tiny")
@@ -230,7 +230,7 @@ def test_a_job_whose_trainer_dies_before_it_begins_fails_after_some_tries(tmp_pa
 
 
 def test_a_trainer_that_has_not_begun_ends_with_the_server(tmp_path):
-    place = Place(tmp_path)
+    place = ServiceFolder(tmp_path)
     place.settle(ServiceSettings(models={"tiny": "tiny"}))
     store = Store(place.database)
     job = store.add_job(TrainRequest(episodes=(f"ep-{0:032x}",)), "tiny")
@@ -256,12 +256,12 @@ def test_a_sign_of_life_that_can_not_be_written_is_not_the_last(tmp_path, monkey
     monkeypatch.setattr(Store, "beat", beat)
     monkeypatch.setattr(trainer, "HEARTBEAT", 0.01)
     monkeypatch.setattr(os, "kill", lambda *given: ended.append(given))
-    trainer._beat(Place(tmp_path), "job", threading.Event(), None)
+    trainer._beat(ServiceFolder(tmp_path), "job", threading.Event(), None)
     assert ended == [(os.getpid(), signal.SIGTERM)], "the fourth said that the job is cancelled"
 
 
 def test_a_job_for_which_there_is_no_room_left_says_so(tmp_path):
-    place = Place(tmp_path)
+    place = ServiceFolder(tmp_path)
     place.settle(ServiceSettings(models={"tiny": "tiny"}, quota=2**20))
     store = Store(place.database)
     job = store.add_job(TrainRequest(episodes=(f"ep-{0:032x}",)), "tiny")  # there was room then
@@ -294,7 +294,7 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path):
 
 
 def test_old_episodes_that_no_job_uses_go(tmp_path):
-    store = Store(Place(tmp_path).database)
+    store = Store(ServiceFolder(tmp_path).database)
     ids = [f"ep-{number:032x}" for number in range(3)]
     for number, id in enumerate(ids):
         store.add_episode(Episode(id=id, created=float(number), bytes=1, steps=1, solved=True))
@@ -303,7 +303,7 @@ def test_old_episodes_that_no_job_uses_go(tmp_path):
 
 
 def test_goals_are_listed_also_from_the_file_of_an_older_server(tmp_path):
-    path = Place(tmp_path).database
+    path = ServiceFolder(tmp_path).database
     with sqlite3.connect(path) as db:
         db.execute(
             "create table episodes (number integer primary key autoincrement, id text unique not null,"
@@ -318,7 +318,7 @@ def test_goals_are_listed_also_from_the_file_of_an_older_server(tmp_path):
 
 
 def test_a_long_message_of_a_training_arrives_whole(tmp_path):
-    store = Store(Place(tmp_path).database)
+    store = Store(ServiceFolder(tmp_path).database)
     job = store.add_job(TrainRequest(episodes=(f"ep-{0:032x}",)), "tiny")
     advice = "Nothing is being learned. " + "What may help: more steps. " * 20
     record = logging.LogRecord("selfsurf.sdft", logging.WARNING, "", 0, advice, None, None)
@@ -327,7 +327,7 @@ def test_a_long_message_of_a_training_arrives_whole(tmp_path):
 
 
 def test_an_old_episode_that_a_job_takes_while_old_ones_go_stays(tmp_path, monkeypatch):
-    place, settings = Place(tmp_path), ServiceSettings(models={"tiny": "tiny"})
+    place, settings = ServiceFolder(tmp_path), ServiceSettings(models={"tiny": "tiny"})
     store = Store(place.database)
     ids = [f"ep-{number:032x}" for number in range(2)]
     for id in ids:

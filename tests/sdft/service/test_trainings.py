@@ -11,8 +11,8 @@ import pytest
 from selfsurf.sdft.service import supervisor
 from selfsurf.sdft.service.archive import ADAPTER_NAME, BROUGHT_NAME, EPISODE_NAME, pack
 from selfsurf.sdft.service.client import ServiceClient
-from selfsurf.sdft.service.place import Place, ServiceSettings
 from selfsurf.sdft.service.schemas import Hyperparameters, TrainRequest
+from selfsurf.sdft.service.service_folder import ServiceFolder, ServiceSettings
 from selfsurf.sdft.service.store import Store
 from tests.models.small import save_small
 from tests.sdft.service.conftest import Server, until, write_episode
@@ -72,7 +72,7 @@ def test_training_goes_on_from_an_adapter_that_was_brought(tmp_path, model):
 def test_a_trainer_that_hangs_is_ended_and_its_job_gone_on_with(tmp_path, model, monkeypatch):
     monkeypatch.setattr(supervisor, "SILENT", 5.0)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    place = Place((tmp_path / "service").resolve())
+    place = ServiceFolder((tmp_path / "service").resolve())
     place.settle(ServiceSettings(models={model.name: str(model)}))
     store = Store(place.database)
     server = Server(place.root, "--model", model)  # for the upload alone: the other one's folder is free afterwards

@@ -18,8 +18,8 @@ from selfsurf.scripts.cli import app
 from selfsurf.sdft.service.app import make_app
 from selfsurf.sdft.service.archive import BROUGHT_NAME, EPISODE_NAME, ArchiveError, pack, unpack
 from selfsurf.sdft.service.client import ServiceClient, episode_id
-from selfsurf.sdft.service.errors import Refused
-from selfsurf.sdft.service.place import Place, ServiceSettings
+from selfsurf.sdft.service.errors import RefusedRequest
+from selfsurf.sdft.service.service_folder import ServiceFolder, ServiceSettings
 from selfsurf.sdft.service.store import Store
 from selfsurf.sdft.service.uploads import Uploads
 from tests.sdft.service.conftest import write_episode
@@ -201,9 +201,9 @@ def test_what_is_too_large_is_refused_before_it_is_read(http):
 
 
 def test_a_full_disk_is_said_and_the_upload_stays(http, server, tmp_path, monkeypatch):
-    from selfsurf.sdft.service.place import NoRoom, Place
+    from selfsurf.sdft.service.service_folder import NoRoom, ServiceFolder
 
-    place = Place(tmp_path / "service")
+    place = ServiceFolder(tmp_path / "service")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 100, 0))
     with pytest.raises(NoRoom, match="disk is full"):
         place.check_room(1, 2**40)
@@ -217,7 +217,7 @@ def uploads(tmp_path):
     """Makes what takes uploads, with a quota of its own."""
 
     def make(quota):
-        place = Place(tmp_path / "service")
+        place = ServiceFolder(tmp_path / "service")
         return Uploads(place, Store(place.database), ServiceSettings(models={"m": "m"}, quota=quota))
 
     return make
@@ -233,7 +233,7 @@ def test_what_is_still_arriving_counts_for_the_quota(uploads):
     async def send(number):
         try:
             await taking.receive(f"{number:064}", 0, 900_000, slowly())
-        except Refused as error:
+        except RefusedRequest as error:
             refused.append((error.status, error.problem.type))
 
     async def all_at_once():
@@ -247,7 +247,7 @@ def test_what_is_still_arriving_counts_for_the_quota(uploads):
 
 
 def test_what_does_not_say_how_long_it_is_gets_no_more_than_is_left(tmp_path):
-    place = Place(tmp_path / "service")
+    place = ServiceFolder(tmp_path / "service")
     asked = make_app(place.root, ServiceSettings(models={"m": "m"}, quota=2 * 2**20))
     taken = []
 
@@ -281,7 +281,7 @@ def test_who_sends_nothing_keeps_nobody_from_sending(uploads, monkeypatch):
         yield b"def"
 
     async def both():
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusedRequest) as refused:
             await taking.receive("0" * 64, 0, 6, silent())
         assert (refused.value.status, refused.value.problem.type, refused.value.problem.retryable) == (
             408,
@@ -302,7 +302,7 @@ def test_an_episode_that_is_larger_than_what_is_left_is_not_a_bad_one(uploads):
         yield large
 
     asyncio.run(taking.receive(name, 0, len(large), send()))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedRequest) as refused:
         taking.finish(name)
     assert (refused.value.status, refused.value.problem.type, refused.value.problem.retryable) == (507, "no_room", True)
     assert taking.progress(name).offset == len(large), "it stays, until there is room"
@@ -321,7 +321,7 @@ def test_what_is_finished_by_several_requests_at_once_is_checked_once(uploads, t
         await taking.receive(name, 0, len(archive), send())
         gone, *others = [asyncio.ensure_future(taking.finished(name)) for _ in range(3)]
         await asyncio.sleep(0)
-        with pytest.raises(Refused, match="is sending"):
+        with pytest.raises(RefusedRequest, match="is sending"):
             taking.forget(name)
         gone.cancel()
         return await asyncio.gather(*others)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from selfsurf.agents.agent import UNASKED, Privileged
-from selfsurf.agents.functions import MAX_CALLS, Called, Function, call_in
+from selfsurf.agents.functions import MAX_CALLS, Function, FunctionCall, call_in
 from selfsurf.agents.memory import Memory
 from selfsurf.agents.policy import Call, Completion, Message, PolicyError, summed
 from selfsurf.browser_env import Observation
@@ -18,7 +18,7 @@ _TOLD = 200
 
 
 @dataclass(eq=False)
-class Asked:
+class PendingRequest:
     """A pending request for an episode's next action."""
 
     obs: Observation
@@ -45,8 +45,8 @@ class Asked:
 
 
 def ask(
-    rows: Sequence[Asked],
-    complete: Callable[[Sequence[Asked]], Sequence[Completion]],
+    rows: Sequence[PendingRequest],
+    complete: Callable[[Sequence[PendingRequest]], Sequence[Completion]],
     functions: Sequence[Function],
     *,
     tools: bool,
@@ -77,7 +77,9 @@ def ask(
         _answer(calling, complete)
 
 
-def _answer(rows: Sequence[Asked], complete: Callable[[Sequence[Asked]], Sequence[Completion]]) -> None:
+def _answer(
+    rows: Sequence[PendingRequest], complete: Callable[[Sequence[PendingRequest]], Sequence[Completion]]
+) -> None:
     """Ask for all rows in one call; after an error that can't be assigned to a row, ask again row by row."""
     if not rows:
         return
@@ -95,7 +97,7 @@ def _answer(rows: Sequence[Asked], complete: Callable[[Sequence[Asked]], Sequenc
         row.take(answer)
 
 
-def _told(row: Asked, called: Called, *, tools: bool) -> tuple[Message, ...]:
+def _told(row: PendingRequest, called: FunctionCall, *, tools: bool) -> tuple[Message, ...]:
     """Call the function and return the conversation extended by the call and its result."""
     result, messages = called.function(called.arguments), row.messages
     row.memory.note(f"{called} said: {result if len(result) <= _TOLD else f'{result[:_TOLD]}…'}")

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from selfsurf.browser_env.actions import Action
-from selfsurf.browser_env.asking import WANTED, allows
+from selfsurf.browser_env.human_input import WANTED, allows
 from selfsurf.browser_env.observation import ChatMessage, Element
 from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
 from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.journal import read_journal, under_way
-from selfsurf.browser_env.task import SoFar
+from selfsurf.browser_env.task import EpisodeProgress
 
 HARMLESS = ("message", "ask_user", "finish", "infeasible", "wait")
 """Actions without effect on a page; after an interruption they are decided anew."""
@@ -28,7 +28,7 @@ CUT_OFF = (
 
 
 @dataclass(frozen=True)
-class Confirmed:
+class AllowedAction:
     """An action that a person has allowed and that has not been executed."""
 
     action: Action
@@ -40,13 +40,13 @@ class Confirmed:
 
 
 @dataclass(frozen=True)
-class TakenUp:
+class ResumePoint:
     """The state from which a player resumes an episode."""
 
-    so_far: SoFar
+    so_far: EpisodeProgress
     steps: tuple[dict[str, Any], ...]
     """The recorded steps."""
-    confirmed: Confirmed | None = None
+    confirmed: AllowedAction | None = None
 
 
 def question_of(episode: Episode) -> dict[str, Any] | None:
@@ -66,7 +66,7 @@ def journal_path(episode: Episode) -> Any:
     return episode.folder / "running" / "journal.jsonl"
 
 
-def take_up(writer: EpisodeWriter, answer: str | None) -> TakenUp | None:
+def take_up(writer: EpisodeWriter, answer: str | None) -> ResumePoint | None:
     """Return the state for resuming an episode, after recording its interrupted step.
 
     Args:
@@ -88,7 +88,7 @@ def take_up(writer: EpisodeWriter, answer: str | None) -> TakenUp | None:
     seen = own[0]["observation"] if own else steps[-1]["observation"] if steps else {}
     ids = [element["id"] for step in (*steps, *own[:1]) for element in step["observation"]["elements"]]
     error = steps[-1]["error"] if steps else ""
-    so_far = SoFar(
+    so_far = EpisodeProgress(
         goal=episode.meta["goal"],
         seed=episode.meta["seed"],
         steps=len(steps),
@@ -101,10 +101,10 @@ def take_up(writer: EpisodeWriter, answer: str | None) -> TakenUp | None:
         first_id=max(ids, default=0) + 1,
         cut_off=tuple(step["risk"]["why"] for step in steps if step["error"] == CUT_OFF and step["risk"]),
     )
-    return TakenUp(so_far, steps, confirmed)
+    return ResumePoint(so_far, steps, confirmed)
 
 
-def _end_step(writer: EpisodeWriter, own: Sequence[Mapping[str, Any]], answer: str | None) -> Confirmed | None:
+def _end_step(writer: EpisodeWriter, own: Sequence[Mapping[str, Any]], answer: str | None) -> AllowedAction | None:
     """Record the interrupted step; return its action if it is allowed but not yet executed."""
     intent, last = own[0], own[-1]
     entry = intent["action"] if isinstance(intent["action"], dict) else {"unreadable": intent["action"]}
@@ -130,7 +130,7 @@ def _end_step(writer: EpisodeWriter, own: Sequence[Mapping[str, Any]], answer: s
         _record(writer, intent, entry, f'The user did not allow this action. The user said: "{said}"', questions, risk)
     elif last["event"] == "asked":
         elements = tuple(intent["observation"]["elements"])
-        return Confirmed(recorded_action(entry), elements, asked["text"], said)
+        return AllowedAction(recorded_action(entry), elements, asked["text"], said)
     else:
         _record(writer, intent, entry, CUT_OFF, questions, risk)
     return None

@@ -12,8 +12,8 @@ from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Finish, parse_action
 from selfsurf.browser_env.errors import ActionError, EnvError
 from selfsurf.browser_env.observation import Observation
-from selfsurf.browser_env.observe.capture import Sought, View
-from selfsurf.browser_env.observe.find import SCALES, Found, find_in, suffices
+from selfsurf.browser_env.observe.capture import TextSearch, View
+from selfsurf.browser_env.observe.find import SCALES, TextMatch, find_in, suffices
 from selfsurf.browser_env.observe.marks import draw
 from selfsurf.browser_env.observe.observer import Observer
 from selfsurf.browser_env.observe.paged_scan import Scan, paged_scan
@@ -28,7 +28,7 @@ from selfsurf.browser_env.task import EpisodeState, Task, Viewport
 from selfsurf.browser_env.text import first_line
 
 
-class Looks:
+class PageQueries:
     """The part of an `EnvCore` that queries the page without changing the episode."""
 
     settings: Settings
@@ -120,7 +120,7 @@ class Looks:
         visited = history["entries"][: history["currentIndex"] + 1]
         return next((each["url"] for each in reversed(visited) if each["transitionType"] != "form_submit"), "")
 
-    async def find(self, text: str, around: int, most: int) -> tuple[Found, ...]:
+    async def find(self, text: str, around: int, most: int) -> tuple[TextMatch, ...]:
         """Return the first lines of the whole page that contain a text (`browser_env.observe.find`)."""
         session = self.session
         if session is None or self.observation is None:
@@ -129,14 +129,14 @@ class Looks:
             for scale in SCALES:
                 seek = None
                 if scale is not None:
-                    seek = Sought(text.casefold(), scale * (around + 4), scale * (4 * most + 20), bool(self.vault))
+                    seek = TextSearch(text.casefold(), scale * (around + 4), scale * (4 * most + 20), bool(self.vault))
                 view = await self._observer.whole(session, seek)
                 _, dom = self.vault.mask_split(view.elements, view.dom)
                 found = find_in(dom, text, around=around, most=most)
                 if suffices(dom, text, around=around, most=most):
                     break
         self.foreign = {**self.foreign, **view.foreign}
-        return tuple(Found(*self.vault.redact(list(one))) for one in found) if self.vault else found
+        return tuple(TextMatch(*self.vault.redact(list(one))) for one in found) if self.vault else found
 
     async def marked(self) -> Any:
         """Return the screenshot with the elements of the last observation marked (`browser_env.observe.marks`)."""

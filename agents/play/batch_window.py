@@ -10,7 +10,7 @@ SHARE = 0.2
 """Waiting time for further episodes to join a call, as a share of the last call's duration."""
 
 
-class Gather:
+class BatchWindow:
     """Decides when the agent is asked for the waiting episodes.
 
     Args:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from selfsurf.agents.play.job import Ask, Step
+from selfsurf.agents.play.job import EpisodeRequest, Step
 from selfsurf.browser_env import Observation, Outcome
 
 
 @dataclass(frozen=True)
-class Manner:
+class PlayOptions:
     """Options of playing episodes."""
 
     demonstrate: bool = False
@@ -36,30 +36,30 @@ class Manner:
     """Keep all steps in the result, rather than only its totals."""
 
 
-class Watch:
+class PlayerCallbacks:
     """Callbacks for progress, called in the caller's thread. Override as needed."""
 
-    def begun(self, ask: Ask) -> None:
+    def begun(self, ask: EpisodeRequest) -> None:
         """Called when an episode begins."""
 
-    def opened(self, ask: Ask, observation: Observation) -> None:
+    def opened(self, ask: EpisodeRequest, observation: Observation) -> None:
         """Called when an episode's page is open."""
 
-    def acting(self, asks: Sequence[Ask]) -> None:
+    def acting(self, asks: Sequence[EpisodeRequest]) -> None:
         """Called before the agent is asked for these episodes. Raising `Stop` ends them instead."""
 
     def acted(self) -> None:
         """Called when the agent has answered or failed."""
 
-    def stepped(self, ask: Ask, step: Step) -> None:
+    def stepped(self, ask: EpisodeRequest, step: Step) -> None:
         """Called after each step."""
 
-    def waiting(self, ask: Ask, question: dict[str, str]) -> None:
+    def waiting(self, ask: EpisodeRequest, question: dict[str, str]) -> None:
         """Called when an episode waits for a person (`info["waiting"]`), until `Player.answer` passes the answer."""
 
 
 @dataclass
-class Times:
+class PlayerTimes:
     """Time spent by a player, summed over concurrent episodes."""
 
     episodes: int = 0

@@ -14,7 +14,7 @@ from selfsurf.sdft.run import checkpoint_files as files
 from selfsurf.sdft.teacher.weights import STUDENT, activate
 
 
-class WholeCheckpoints(Trainer):
+class AtomicCheckpoints(Trainer):
     """Mixin that makes checkpoints atomic. Has to precede the actual trainer among a class's bases."""
 
     about: Mapping[str, Any] | None = None

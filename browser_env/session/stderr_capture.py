@@ -31,7 +31,7 @@ _OF_NO_USE = re.compile(
 """Lines without information: stack frames, and messages of any Chromium without a desktop and a graphics card."""
 
 
-class LastWords:
+class StderrCapture:
     """The error stream of a browser to be started.
 
     Args:

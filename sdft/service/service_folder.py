@@ -59,7 +59,7 @@ class ServiceSettings(BaseModel):
     """Number of a node's GPUs that a training uses."""
 
 
-class Place:
+class ServiceFolder:
     """The service's folder.
 
     Args:

@@ -10,7 +10,7 @@ _KEPT = ("spec", "_seeds", "_np_random", "_np_random_seed", "_rng", "_rngs")
 """Attributes that a copy keeps, since they determine its next episodes."""
 
 
-class Remade(EzPickle):
+class PickleByConstruction(EzPickle):
     """An environment that is pickled and copied by its constructor arguments.
 
     The copy has no open page. It starts with a reset and continues with the seeds that would have come next.

@@ -46,7 +46,7 @@ _IMAGE = re.compile(r"artifacts/[\w-][\w.-]*\.png")
 T = TypeVar("T")
 
 
-class CheckedEpisode:
+class UntrustedEpisode:
     """An episode that is complete, unchanged since it ended, and valid according to `docs/episodes.md`.
 
     Args:

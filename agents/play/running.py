@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from selfsurf.agents.agent import Decision, Privileged
-from selfsurf.agents.play.job import Ask, Result
-from selfsurf.agents.play.manner import Manner
-from selfsurf.agents.play.taken_up import TakenUp
+from selfsurf.agents.play.job import EpisodeRequest, Result
+from selfsurf.agents.play.options import PlayOptions
+from selfsurf.agents.play.resume_point import ResumePoint
 from selfsurf.browser_env import AsyncBrowserEnv, Info, Observation, Outcome, runtime
 from selfsurf.browser_env.attempts.log import FileLog
 from selfsurf.browser_env.record.episode import EpisodeWriter
@@ -21,7 +21,7 @@ CLOSING = 5.0
 """Timeout for cancelled episodes to end, in seconds."""
 
 
-class Over(Exception):
+class EpisodeOver(Exception):
     """Raised to end an episode with an outcome."""
 
     def __init__(self, outcome: Outcome, detail: str, *, trainable: bool = False, trace: str = "") -> None:
@@ -30,10 +30,10 @@ class Over(Exception):
 
 
 @dataclass(eq=False)
-class Live:
+class RunningEpisode:
     """A running episode."""
 
-    ask: Ask
+    ask: EpisodeRequest
     slot: int
     result: Result
     writer: EpisodeWriter | None
@@ -45,7 +45,7 @@ class Live:
     """The latest observation."""
     work: Future[None] | None = None
     task: asyncio.Task[Any] | None = None
-    taken_up: TakenUp | None = None
+    taken_up: ResumePoint | None = None
     """State of an episode that another process began; None for a new episode."""
     introduced: bool = False
     """Whether the agent has been informed of the episode."""
@@ -61,7 +61,7 @@ class Live:
     waited: float = 0.0
     """Total seconds spent waiting for people."""
     spent: float = 0.0
-    """Elapsed seconds that count towards `Manner.episode_timeout`."""
+    """Elapsed seconds that count towards `PlayOptions.episode_timeout`."""
     counted: float = 0.0
     """Value of `lasted` at the last call of `count`."""
 
@@ -91,22 +91,22 @@ class Live:
         if self.log is not None:
             self.log.close(self.result.ending, self.result.detail)
 
-    def late(self, manner: Manner) -> Over | None:
+    def late(self, manner: PlayOptions) -> EpisodeOver | None:
         """Return the timeout error of an episode, blaming the agent or the environment; None within the limit."""
         limit, slow = manner.episode_timeout, manner.slow_agent
         if self.spent <= limit:
             return None
         if self.result.env_seconds > self.lasted / 2:
             detail = f"the environment took {self.result.env_seconds:.0f} of the {limit:g} s of an episode"
-            return Over(Outcome.ENV_ERROR, detail)
-        return Over(slow, f"not done in {limit:g} s", trainable=slow.trainable)
+            return EpisodeOver(Outcome.ENV_ERROR, detail)
+        return EpisodeOver(slow, f"not done in {limit:g} s", trainable=slow.trainable)
 
 
 @dataclass(eq=False)
-class Request:
+class DecisionRequest:
     """A request of an episode for the agent's decision."""
 
-    live: Live
+    live: RunningEpisode
     observation: Observation
     answer: asyncio.Future[tuple[Decision, Privileged | None]]
     told: Privileged | None = None
@@ -115,13 +115,13 @@ class Request:
     began: float = field(default_factory=time.time)
 
 
-def give_answer(request: Request, answer: tuple[Decision, Privileged | None] | Over) -> None:
+def give_answer(request: DecisionRequest, answer: tuple[Decision, Privileged | None] | EpisodeOver) -> None:
     """Pass the decision, or the end, to a waiting episode; called from the caller's thread."""
 
     def give() -> None:
         if request.answer.done():
             return
-        if isinstance(answer, Over):
+        if isinstance(answer, EpisodeOver):
             request.answer.set_exception(answer)
         else:
             request.answer.set_result(answer)

@@ -8,13 +8,13 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from selfsurf.browser_env.asking import Question
 from selfsurf.browser_env.errors import TaskError, reason, traceback_of
-from selfsurf.browser_env.looks import Looks
+from selfsurf.browser_env.human_input import Question
 from selfsurf.browser_env.observation import Info, Observation
 from selfsurf.browser_env.observe.capture import View
 from selfsurf.browser_env.observe.delta import NO_CHANGE
 from selfsurf.browser_env.outcome import Outcome
+from selfsurf.browser_env.page_queries import PageQueries
 from selfsurf.browser_env.safety.confirm import Confirmer
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.task import EpisodeState, Score
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 StepResult = tuple[Observation, float, bool, bool, Info]
 
 
-class Reports(Looks):
+class StepResults(PageQueries):
     """The part of an `EnvCore` that builds the results of steps."""
 
     episode: EpisodeState

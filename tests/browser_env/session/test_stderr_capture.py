@@ -12,7 +12,7 @@ import pytest
 
 from selfsurf.browser_env import BrowserEnv, EnvError
 from selfsurf.browser_env.session.browsers import find_browser
-from selfsurf.browser_env.session.last_words import MOST, LastWords
+from selfsurf.browser_env.session.stderr_capture import MOST, StderrCapture
 
 WORDS = "[1124/202641.613099:ERROR:base/i18n/icu_util.cc:237] Invalid file descriptor to ICU data received."
 PAGE = "data:text/html,<button>Press</button>"
@@ -59,7 +59,7 @@ def test_a_browser_that_ends_in_an_episode_says_why(browser: Callable[[str], str
 
 
 def test_noise_is_left_out_and_forgotten() -> None:
-    words = LastWords(sys.executable)
+    words = StderrCapture(sys.executable)
     words.started()
     noise = "[1:2:ERROR:dbus/bus.cc(408)] Failed to connect\n[1:2:WARNING:a.cc(1)] slow\n#0 0x55d1c content::Main()\n"
     words._stream.write(f"{noise}[1:2:FATAL:b.cc(2)] Check failed: x. \n{noise}".encode())

@@ -30,7 +30,7 @@ class AgentRaised(Exception):
     traceback: str = ""
 
 
-class Decider:
+class AgentAdapter:
     """Asks one agent for all episodes, or one agent per episode.
 
     Args:
@@ -217,7 +217,7 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
     return name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
 
-def make_decider(name: str, options: dict[str, Any]) -> Decider:
+def make_decider(name: str, options: dict[str, Any]) -> AgentAdapter:
     """Make an agent by its name, ready to decide for many episodes.
 
     One agent serves all episodes if it can. Random agents and agents with only `act` are made per episode, so that
@@ -233,15 +233,17 @@ def make_decider(name: str, options: dict[str, Any]) -> Decider:
     """
     if name == "random":
         seed = options.get("seed", 0)
-        return Decider(make=lambda job: agents.make("random", seed=crc32(f"{seed} {job.env_id} {job.seed}".encode())))
+        return AgentAdapter(
+            make=lambda job: agents.make("random", seed=crc32(f"{seed} {job.env_id} {job.seed}".encode()))
+        )
     if name in ("oracle", "scripted") or name in (*agents.BACKENDS, *agents.COMPOSED):
-        return Decider(agents.make(name, **agents.check_options(name, options)))
+        return AgentAdapter(agents.make(name, **agents.check_options(name, options)))
     kind = load_class(name)
     if hasattr(kind, "act_batch") or hasattr(kind, "decide"):
-        return Decider(kind(**options))
+        return AgentAdapter(kind(**options))
     if hasattr(kind, "act"):
         kind(**options)  # fails now rather than in every episode
-        return Decider(make=lambda job: kind(**options))
+        return AgentAdapter(make=lambda job: kind(**options))
     if hasattr(kind, "complete"):
-        return Decider(agents.make(name, **agents.check_options(name, options)))
+        return AgentAdapter(agents.make(name, **agents.check_options(name, options)))
     raise ValueError(_NO_AGENT.format(name))

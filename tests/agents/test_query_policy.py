@@ -10,7 +10,7 @@ from selfsurf import agents
 from selfsurf.agents.agent import Decision
 from selfsurf.agents.functions import call_in, functions_of
 from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.agents.play import Decider, Job
+from selfsurf.agents.play import AgentAdapter, Job
 from selfsurf.agents.policy import Message, PolicyError
 from selfsurf.agents.roles import TaskExecutor, ToolRegistry
 from selfsurf.agents.roles.verifier import Accept, Reject
@@ -45,8 +45,8 @@ def kinds(answers: Any) -> list[Any]:
     return [one.action if isinstance(one, Decision) else type(one) for one in answers]
 
 
-def playing(agent: Any, *goals: str) -> Decider:
-    decider = Decider(agent)
+def playing(agent: Any, *goals: str) -> AgentAdapter:
+    decider = AgentAdapter(agent)
     for slot, goal in enumerate(goals):
         decider.begin(slot, Job("any", slot), goal)
     return decider
@@ -123,9 +123,9 @@ class ActsOnly:
 
 def test_an_agent_that_only_acts_is_asked_once(form: Observation) -> None:
     agent = ActsOnly()
-    assert kinds(Decider(agent).decide([0, 1, 2], [form] * 3)) == [Click(id=7), SystemExit, Click(id=7)]
+    assert kinds(AgentAdapter(agent).decide([0, 1, 2], [form] * 3)) == [Click(id=7), SystemExit, Click(id=7)]
     assert agent.asked == 3
-    made = Decider(make=lambda job: ActsOnly())
+    made = AgentAdapter(make=lambda job: ActsOnly())
     for slot in (0, 1):
         made.begin(slot, Job("any", slot), "")
     made.decide([0], [form])

@@ -25,8 +25,8 @@ from selfsurf.extras import how_to_install
 from selfsurf.sdft.run.checkpoint_files import UNFINISHED, discard, last_step
 from selfsurf.sdft.service.adapters import archive_of, keep, weights_of
 from selfsurf.sdft.service.archive import ADAPTER_NAME, LARGEST_ADAPTER, unpack
-from selfsurf.sdft.service.place import Place, ServiceSettings
 from selfsurf.sdft.service.schemas import FINISHED, Adapter, Event, Job, TrainRequest
+from selfsurf.sdft.service.service_folder import ServiceFolder, ServiceSettings
 from selfsurf.sdft.service.store import Store
 
 TURN = 0.5
@@ -42,7 +42,7 @@ class NodeLost(RuntimeError):
 
 
 @dataclass
-class News:
+class NodeUpdate:
     """Changes on a node since the last poll."""
 
     job: Job
@@ -55,7 +55,7 @@ class News:
     """Whether the trainer's process has ended."""
 
 
-class Node:
+class TrainingNode:
     """Ray actor that runs a training on its node.
 
     Args:
@@ -67,7 +67,7 @@ class Node:
 
     def __init__(self, files: bytes, settings: str, request: str, model: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="selfsurf-training-")
-        place = self._place = Place(Path(self._folder.name))
+        place = self._place = ServiceFolder(Path(self._folder.name))
         place.settle(ServiceSettings.model_validate_json(settings).model_copy(update={"ray": None}))
         self._store = Store(place.database)
         self._job = self._store.add_job(TrainRequest.model_validate_json(request), model).id
@@ -87,7 +87,7 @@ class Node:
         ]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
 
-    def news(self, after: int) -> News:
+    def news(self, after: int) -> NodeUpdate:
         """Return the changes since the last call, with the events that follow a number."""
         ended = self._process.poll() is not None
         job, events = self._store.job(self._job), self._store.events(self._job, after)
@@ -96,9 +96,9 @@ class Node:
             run, self._sent = _packed({"run": self._run}), step
         if job.status == "succeeded":
             made = self._store.adapter(job.adapter), archive_of(self._place, job.adapter, "peft").read_bytes()
-        return News(job, events, run, made, ended)
+        return NodeUpdate(job, events, run, made, ended)
 
-    def stop(self, after: int) -> News:
+    def stop(self, after: int) -> NodeUpdate:
         """Stop the trainer, which writes a checkpoint; return the changes."""
         self._process.send_signal(signal.SIGTERM)
         try:
@@ -108,7 +108,7 @@ class Node:
         return self.news(after)
 
 
-def work_elsewhere(place: Place, store: Store, job: Job) -> None:
+def work_elsewhere(place: ServiceFolder, store: Store, job: Job) -> None:
     """Run a job on a node, from the beginning or its last checkpoint, and store the adapter.
 
     Raises:
@@ -128,7 +128,7 @@ def work_elsewhere(place: Place, store: Store, job: Job) -> None:
     files = _packed({name: folder for name, folder in {**needed, **own}.items() if folder.is_dir()})
     try:
         ray.init(address=allowed.ray, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
-        node = ray.remote(num_cpus=1, num_gpus=allowed.ray_gpus, max_restarts=0)(Node).remote(
+        node = ray.remote(num_cpus=1, num_gpus=allowed.ray_gpus, max_restarts=0)(TrainingNode).remote(
             files, allowed.model_dump_json(), job.request.model_dump_json(), job.model
         )
         store.add_event(job.id, "log", {"level": "INFO", "text": "The job waits for a node of the cluster."})
@@ -140,7 +140,7 @@ def work_elsewhere(place: Place, store: Store, job: Job) -> None:
         ray.shutdown()
 
 
-def _follow(place: Place, store: Store, job: Job, node: Any) -> None:
+def _follow(place: ServiceFolder, store: Store, job: Job, node: Any) -> None:
     """Copy a node's changes to the database until the job ends."""
     import ray
 
@@ -171,7 +171,7 @@ def _follow(place: Place, store: Store, job: Job, node: Any) -> None:
     store.change_job(job.id, status="succeeded", ended=time.time(), step=news.job.step, error=None)
 
 
-def _take(place: Place, store: Store, job: Job, news: News, after: int) -> tuple[int, News]:
+def _take(place: ServiceFolder, store: Store, job: Job, news: NodeUpdate, after: int) -> tuple[int, NodeUpdate]:
     """Copy a node's changes to the database; return the number of the last event with them."""
     if news.run is not None:
         run = place.root / "jobs" / job.id / "run"

@@ -60,7 +60,7 @@ class Question:
         return {"kind": self.kind, "text": self.text, **risk}
 
 
-class Asks(Exception):
+class AnswerNeeded(Exception):
     """An action needs a person's answer before it can be carried out."""
 
     def __init__(self, question: Question) -> None:

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from rich.console import Console
 
-from selfsurf.agents.play import Decider, Result
+from selfsurf.agents.play import AgentAdapter, Result
 from selfsurf.agents.play.job import claims
 from selfsurf.agents.play.provenance import versions
 from selfsurf.browser_env import ActionError, EnvError
@@ -22,7 +22,7 @@ from selfsurf.browser_env.record.verdict import Mark, Says, mark_episode
 from selfsurf.browser_env.safety.terminal import printable
 from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.scripts.shell.folder import SessionFolder, steps_so_far
-from selfsurf.scripts.shell.goal import INTERRUPTED, Goal, Interrupt
+from selfsurf.scripts.shell.goal import INTERRUPTED, Goal, GoalInterrupt
 from selfsurf.scripts.shell.reader import Reader
 from selfsurf.scripts.shell.tabs import Tabs
 from selfsurf.scripts.terminal.console import console, show_error
@@ -30,11 +30,11 @@ from selfsurf.scripts.terminal.limits import Limits
 from selfsurf.scripts.terminal.live import Lines, State, View, spent
 
 
-class Refused(ValueError):
+class CommandRefused(ValueError):
     """A command that can't be carried out; the message gives the reason."""
 
 
-class Orders:
+class CommandExecutor:
     """Executor of the shell's lines.
 
     Args:
@@ -50,7 +50,7 @@ class Orders:
 
     def __init__(
         self,
-        agent: Decider,
+        agent: AgentAdapter,
         about: dict[str, Any],
         tabs: Tabs,
         session: SessionFolder,
@@ -82,7 +82,7 @@ class Orders:
     @staticmethod
     def all() -> dict[str, str]:
         """Return each command's name with its description."""
-        members = inspect.getmembers(Orders, inspect.isfunction)
+        members = inspect.getmembers(CommandExecutor, inspect.isfunction)
         found = {f"/{name.removeprefix('do_')}": one for name, one in members if name.startswith("do_")}
         return {name: (inspect.getdoc(one) or "").splitlines()[0].removesuffix(".") for name, one in found.items()}
 
@@ -110,8 +110,8 @@ class Orders:
             order = getattr(self, f"do_{name[1:]}", None)
             if order is None:
                 near = get_close_matches(name, self.all(), 1)
-                raise Refused(f"There is no {name}: " + (f"did you mean {near[0]}?" if near else "see /help."))
-            interrupt = Interrupt()  # interrupting the opening of an address would close the tabs
+                raise CommandRefused(f"There is no {name}: " + (f"did you mean {near[0]}?" if near else "see /help."))
+            interrupt = GoalInterrupt()  # interrupting the opening of an address would close the tabs
             try:
                 with interrupt.listening():
                     order(argument.strip())
@@ -119,7 +119,7 @@ class Orders:
                 self._end_if(interrupt.terminated)
         except KeyboardInterrupt:
             self._refuse("It was cut off.")
-        except (Refused, ActionError, EnvError, EpisodeError, OSError) as error:
+        except (CommandRefused, ActionError, EnvError, EpisodeError, OSError) as error:
             self._refuse(str(error))
 
     def play(self, goal: str, continues: Path | None = None) -> None:
@@ -155,7 +155,7 @@ class Orders:
     def do_open(self, url: str) -> None:
         """Open an address: /open https://example.org."""
         if not url:
-            raise Refused("Which address? /open https://example.org")
+            raise CommandRefused("Which address? /open https://example.org")
         self.tabs.open(url)
         self._shown()
 
@@ -163,10 +163,10 @@ class Orders:
         """Take back the last step, or several (/back 2), by opening the page before it. Sent forms stay sent."""
         number = _number(count or "1")
         if number > len(self._places):
-            raise Refused(f"There are {len(self._places)} steps to go back in the last goal.")
+            raise CommandRefused(f"There are {len(self._places)} steps to go back in the last goal.")
         place = self._places[-number]
         if not place:
-            raise Refused("What was open before that step can't be opened again.")
+            raise CommandRefused("What was open before that step can't be opened again.")
         self.tabs.open(place)
         back = [str(step["actions"][0]["action"]) for step in self._steps[-number:]]
         del self._places[-number:], self._steps[-number:]
@@ -178,7 +178,7 @@ class Orders:
         """Continue the last goal, even of an earlier day; further words are appended to it."""
         goals = self.session.goals
         if not goals:
-            raise Refused("There is no goal to go on with.")
+            raise CommandRefused("There is no goal to go on with.")
         goal = Episode(goals[-1]).meta["goal"]
         answers = [each for step in self._steps for each in step["questions"] if each["answer"]]
         told = [f'(You asked "{each["question"]}"; the answer was "{each["answer"]}".)' for each in answers]
@@ -192,7 +192,7 @@ class Orders:
     def do_find(self, words: str) -> None:
         """Show the first lines of the whole page that contain a text: /find order 17."""
         if not words:
-            raise Refused("Find what? /find order 17")
+            raise CommandRefused("Find what? /find order 17")
         self.tabs.look()
         found = runtime().run(self.tabs.env.find(words))
         rows = [{"id": one.id, "line": one.line} for one in found]
@@ -203,7 +203,7 @@ class Orders:
         from PIL import Image
 
         if not path:
-            raise Refused("Into which file? /screenshot page.png")
+            raise CommandRefused("Into which file? /screenshot page.png")
         Image.fromarray(self.tabs.look()["screenshot"]).save(Path(path).expanduser(), format="PNG")
         self._print(f"Written: {path}", screenshot=path)
 
@@ -239,7 +239,7 @@ class Orders:
         """Record whether the last goal was reached: /mark solved, failed or unknown, and the reason."""
         says, _, why = words.partition(" ")
         if says not in get_args(Says):
-            raise Refused("Was it reached? /mark solved, failed or unknown")
+            raise CommandRefused("Was it reached? /mark solved, failed or unknown")
         mark_episode(self._goal(""), Mark(says, "person", why.strip()))  # type: ignore[arg-type]
         self._print(f"Marked: {says}", marked=says)
 
@@ -266,7 +266,7 @@ class Orders:
         goals = self.session.goals
         at = _number(number) if number else len(goals)
         if not 1 <= at <= len(goals):
-            raise Refused("There is no such goal; /goals lists them.")
+            raise CommandRefused("There is no such goal; /goals lists them.")
         return goals[at - 1]
 
     def _shown(self) -> None:
@@ -316,5 +316,5 @@ def _ended(outcome: str, *, claimed: bool, interrupted: bool) -> str:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise Refused(f"{text or 'Nothing'} is no number from 1 on.")
+        raise CommandRefused(f"{text or 'Nothing'} is no number from 1 on.")
     return int(text)

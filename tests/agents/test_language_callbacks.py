@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from selfsurf.agents.router_words import complete_by, decide_by
+from selfsurf.agents.language_callbacks import complete_by, decide_by
 from selfsurf.browser_env.router.provider import ProviderError
 from selfsurf.browser_env.router.words import asked
 from tests.processes import until
