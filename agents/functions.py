@@ -148,7 +148,7 @@ def calls_in(text: str, functions: Sequence[Function], prompt: str = "") -> list
 
 
 def _named(text: str, functions: Sequence[Function], prompt: str) -> Iterator[tuple[int, list[FunctionCall]]]:
-    """Yield the rank (`PositionClassifier.rank`) and the function calls of each JSON object of a reply; actions have no calls."""
+    """Yield the rank (`PositionClassifier.rank`) and the function calls of each JSON object of a reply."""
     if not functions:
         return
     by_name = {function.name: function for function in functions}

@@ -1,7 +1,7 @@
 """Playing episodes: jobs in, results out, each recorded as it happens. Independent of training and benchmark suites.
 
-`Player` is the only loop. `Ledger` accounts for every requested episode: finished, masked, rerun. `AgentAdapter` asks any
-agent; `Environments` keeps environments open between episodes.
+`Player` is the only loop. `Ledger` accounts for every requested episode: finished, masked, rerun. `AgentAdapter` asks
+any agent; `Environments` keeps environments open between episodes.
 """
 
 from selfsurf.agents.play.agent_adapter import AgentAdapter, make_decider

@@ -55,7 +55,7 @@ class RunTrainer(AtomicCheckpoints):
     rehearsal: Rehearsal | None = None
     practice: Practice | None = None
     learned = True
-    """Whether the current batch teaches anything in any process. If not, the weights stay unchanged (`SkipEmptyUpdates`)."""
+    """Whether the current batch teaches anything in any process. If not, `SkipEmptyUpdates` keeps the weights."""
     temperature = 1.0
     """Temperature by which logits are divided."""
 
