@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast, get_args
 
 from pydantic import AfterValidator
 
 from selfsurf.agents import guards as guarding
 from selfsurf.agents.agent import UNASKED, Act, DecidingAgent, Decision, Privileged, Query, raise_first
-from selfsurf.agents.aids import aid_names, make_aids
-from selfsurf.agents.best_of import best_of
 from selfsurf.agents.functions import functions_of
 from selfsurf.agents.memory import Memory
 from selfsurf.agents.options import Amount, Count
@@ -89,10 +86,6 @@ class LLMAgent(DecidingAgent):
         texts: texts that a constrained reply may fill in or type: any, or only texts of the goal (`"goal"`): its words,
             runs of them and its quotations (`agents.reply.said`).
         guards: guards that check and correct actions: True for all, False for none, or their names (`agents.guards`).
-        aids: additional reports on the agent's own episode: True for all, or their names (`agents.aids`).
-        site_memory: folder in which the agent records how goals were reached on each site, for later prompts
-            (`agents.aids.site`); None: no record.
-        best_of: replies to each prompt, of which the model chooses one (`agents.best_of`).
         examples: few-shot examples, the most useful first; examples that leave too little room for the page are
             dropped.
         vision: image shown to the model. `"auto"`: the screenshot with marks if the policy sees images and the
@@ -121,9 +114,6 @@ class LLMAgent(DecidingAgent):
     labels: Labels = False
     texts: Texts = "free"
     guards: Annotated[bool | Sequence[str], AfterValidator(guarding.guard_names)] = True
-    aids: Annotated[bool | Sequence[str], AfterValidator(aid_names)] = False
-    site_memory: str | None = None
-    best_of: Count = 1
     examples: Sequence[Example] = ()
     vision: Vision = "auto"
     max_image_side: Count | None = MAX_IMAGE_SIDE
@@ -164,7 +154,7 @@ class LLMAgent(DecidingAgent):
         open_ended = own if self.actions else getattr(self._writer, "open_actions", ()) or own
         self._open_actions = check_kinds((*open_ended, *self.more_actions))
         self.actions = check_kinds((*own, *self.more_actions))
-        self.guards, self.aids = guarding.guard_names(self.guards), aid_names(self.aids)
+        self.guards = guarding.guard_names(self.guards)
         self._slots: dict[int, Memory] = {}
         self._outlines: dict[int, Outlines] = {}  # kept if the goal changes during an episode
         if self.constrained and self.prefill and not '{"'.startswith(self.prefill):
@@ -202,18 +192,13 @@ class LLMAgent(DecidingAgent):
         """
         kinds = self._open_actions if open_ended else cast("tuple[str, ...]", self.actions)
         kinds = tuple(kind for kind in kinds if kind != "upload" or files) or ("wait",)
-        guards, aids = guarding.make_guards(self.guards), make_aids(aid_names(self.aids), self.site_memory)
-        self._slots[slot] = Memory(goal, guards=guards, aids=aids, kinds=kinds, files=tuple(files), queries=queries)
+        guards = guarding.make_guards(self.guards)
+        self._slots[slot] = Memory(goal, guards=guards, kinds=kinds, files=tuple(files), queries=queries)
 
     def told(self, answer: dict[str, Any], slot: int = 0) -> None:
-        """Update the guards and aids with the page in the answer to the last decision's query."""
+        """Update the guards with the page in the answer to the last decision's query."""
         if "page" in answer:
             self._slots[slot].look(answer["page"])
-
-    def ended(self, slot: int = 0, *, reached: bool) -> None:
-        """Report to the aids whether the episode reached its goal, by the task's verdict or else by the claim."""
-        for aid in self._slots[slot].aids if slot in self._slots else ():
-            aid.ended(reached=reached)
 
     def act(self, obs: Observation, *, privileged: Privileged | None = None) -> Act:
         """Choose the next action of slot 0; `privileged` is shown to the model as a demonstration."""
@@ -320,8 +305,7 @@ class LLMAgent(DecidingAgent):
         seeds = [row.seed + row.replies for row in rows if row.seed is not None]
         by_schema, guides = self.policy.guidance == "schema", [row.guide for row in rows]
         more: dict[str, Any] = {"functions": self.functions} if self.functions and self._calls else {}
-        ask = self.policy.complete if self.best_of == 1 else partial(best_of, self.policy, self.best_of)
-        completions = ask(
+        completions = self.policy.complete(
             [row.messages for row in rows],
             grammars=None if by_schema else guides,
             schemas=guides if by_schema else None,
@@ -418,7 +402,7 @@ class LLMAgent(DecidingAgent):
             history=slot.history,
             thoughts=slot.thoughts,
             error=slot.error,
-            advice=slot.told(obs),
+            advice=slot.report,
             actions=slot.kinds,
             files=slot.files,
             max_actions=self.max_actions,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from selfsurf.agents import guards as guarding
 from selfsurf.agents.agent import Act, Decision
-from selfsurf.agents.aids.base import Aid
 from selfsurf.agents.policy import Completion
 from selfsurf.agents.prompt.page import label
 from selfsurf.agents.reply.compact import compact
@@ -27,7 +26,6 @@ class Memory:
     advice: str = ""
     """Advice from the guards for the next prompt."""
     guards: list[guarding.Guard] = field(default_factory=list)
-    aids: list[Aid] = field(default_factory=list)
     kinds: tuple[str, ...] = ()
     """Kinds of actions offered in the episode."""
     files: tuple[str, ...] = ()
@@ -40,8 +38,6 @@ class Memory:
     """Whether queries are answered (`agents.agent.Query`)."""
     held: Decision | None = None
     """The next decision, held back until the page has been looked at again."""
-    aided: bool = False
-    """Whether the aids have recorded the last entry of the history."""
 
     @property
     def known(self) -> frozenset[int]:
@@ -52,14 +48,11 @@ class Memory:
         """Append an entry to the history."""
         self.history.append(well_formed(entry))
         self.thoughts.append(well_formed(thought))
-        self.aided = False
 
     def take_back(self) -> None:
         """Remove the last entry of the history, whose action was not executed."""
         del self.history[-1:], self.thoughts[-1:]
-        for aid in self.aids if self.aided else ():
-            aid.take_back()
-        self.aided, self.rest, self.held = False, None, None
+        self.rest = self.held = None
 
     def doubts(self, action: Act, obs: Observation) -> bool:
         """Whether the action repeats the last action although the page changed, possibly by itself."""
@@ -74,27 +67,21 @@ class Memory:
             guard.heard(completion)
 
     def look(self, obs: Observation) -> None:
-        """Show the guards and aids the page as it is just before the action."""
+        """Show the guards the page as it is just before the action."""
         for guard in self.guards:
             guard.look(obs)
-        for aid in self.aids:
-            aid.look(obs)
 
     def did(self, action: Act, obs: Observation, thought: str = "") -> None:
         """Record an action chosen on a page; a str is a reply without an action."""
         if isinstance(action, str):
             self.note("an unreadable reply", thought)
             return
-        entry = describe(action, obs)
-        self.note(entry, thought)
-        for aid in self.aids:
-            aid.did(action, obs, entry)
-        self.aided = True
+        self.note(describe(action, obs), thought)
 
-    def told(self, obs: Observation) -> str:
-        """Return the next prompt's advice: unexecuted actions, the guards' advice and the aids' reports."""
-        aided = (aid.told(obs, self.goal or obs["goal"]) for aid in self.aids)
-        return " ".join(filter(None, (self.left, self.advice, *aided)))
+    @property
+    def report(self) -> str:
+        """The next prompt's advice: unexecuted actions, and the guards' advice."""
+        return " ".join(filter(None, (self.left, self.advice)))
 
 
 def describe(action: Action, obs: Observation) -> str:

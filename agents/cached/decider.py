@@ -122,11 +122,6 @@ class CachedAgentAdapter(AgentAdapter):
         """Return the agent's reason for the end if the agent has taken over, else an empty string."""
         return self._agent().why_ended(slot, outcome, detail) if self._playing[slot].taken_over else ""
 
-    def end(self, slot: int, *, reached: bool, strict: bool = False) -> None:
-        """End the episode of an agent that has taken over."""
-        if self._playing[slot].taken_over:
-            self._agent().end(slot, reached=reached, strict=strict)
-
     def close(self) -> None:
         """Close the agent if it was made."""
         if self._inner is not None:

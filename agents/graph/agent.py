@@ -203,10 +203,6 @@ class GraphAgent(DecidingAgent):
         """Finish the run of an ended episode and return its terminal reason; None if the agent isn't the cause."""
         return self._runs[slot].end(outcome, detail) if slot in self._runs else None
 
-    def ended(self, slot: int = 0, *, reached: bool) -> None:
-        """Pass the episode's end to the planner."""
-        self.agent.ended(slot, reached=reached)
-
     def _close(self, slot: int) -> None:
         if slot in self._runs:
             self._runs.pop(slot).checkpoints.close()

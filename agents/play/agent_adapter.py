@@ -17,7 +17,6 @@ from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.classes import load_class
 from selfsurf.browser_env.observation import Observation
-from selfsurf.browser_env.safety.secrets import redact_known
 
 _log = logging.getLogger(__name__)
 
@@ -148,20 +147,6 @@ class AgentAdapter:
         """Report an episode's outcome to the agent and return its reason for the end; empty without `why_ended`."""
         agent = self._own.get(slot, self.agent)
         return str(agent.why_ended(outcome, detail, slot) or "") if hasattr(agent, "why_ended") else ""
-
-    def end(self, slot: int, *, reached: bool, strict: bool = False) -> None:
-        """Report an episode's end to an agent that has `ended` (`LLMAgent.ended`).
-
-        An error of the agent doesn't change the episode's result: it is logged, or raised if `strict`.
-        """
-        agent = self._own.get(slot, self.agent)
-        try:
-            if hasattr(agent, "ended"):
-                agent.ended(slot, reached=reached)
-        except (Exception, SystemExit) as error:
-            if strict:
-                raise
-            _log.warning("After an episode's end %s", redact_known(raised(error).traceback))
 
     def close(self) -> None:
         """Close the agent's policy, or the agent itself, if it has `close`."""

@@ -26,7 +26,6 @@ from selfsurf.agents.play.batch_window import BatchWindow
 from selfsurf.agents.play.environments import Environments
 from selfsurf.agents.play.job import EpisodeRequest, Result, Step
 from selfsurf.agents.play.options import PlayerCallbacks, PlayerTimes, PlayOptions
-from selfsurf.agents.play.provenance import decision_record, intended, policy_record
 from selfsurf.agents.play.queries import answered, gave_up, note_reason
 from selfsurf.agents.play.resume_point import AllowedAction, ResumePoint
 from selfsurf.agents.play.running import (
@@ -373,23 +372,9 @@ class Player:
         result.led += 1
         action = parse_action(request.told["action"])
         decision = self._agent.agent.follow(request.observation, action, live.slot)
-        self._note_intent(request, decision)
+        request.write_intent(decision)
         give_answer(request, (decision, request.told))
         return True
-
-    @staticmethod
-    def _note_intent(request: DecisionRequest, decision: Decision) -> None:
-        """Record the decision in the journal before the action is executed."""
-        writer = request.live.writer
-        if writer is not None and writer.journal is not None:
-            writer.note_before(
-                "intent",
-                action=intended(decision.action),
-                observation=request.observation,
-                policy=policy_record(decision) if decision.messages else None,
-                decision=decision_record(decision) if decision.place or decision.roles or decision.graph else None,
-                began=request.began,
-            )
 
     def _may_grow(self) -> bool:
         """Whether further episodes may join the waiting ones in the same call of the agent."""
@@ -431,7 +416,7 @@ class Player:
             else:
                 if answer.query is None:
                     self.times.steps += 1
-                    self._note_intent(one, answer)
+                    one.write_intent(answer)
                 give_answer(one, (answer, one.told))
 
     def _blame_agent(self, request: DecisionRequest, error: AgentRaised) -> None:
@@ -439,22 +424,7 @@ class Player:
         give_answer(request, EpisodeOver(Outcome.FAILED, str(error), trace=error.traceback))
 
     def _stepped(self, live: RunningEpisode, step: Step) -> None:
-        if live.writer is not None:
-            decision = step.decision
-            live.writer.step(
-                step.observation,
-                decision.action,
-                reward=step.reward,
-                info=step.info,
-                after=step.after,
-                privileged=step.privileged,
-                policy=policy_record(decision) if decision.messages else None,
-                decision=decision_record(decision) if decision.place or decision.roles or decision.graph else None,
-                narration=decision.graph.get("said", ""),
-                time=step.time,
-                questions=step.asked or None,
-            )
-            live.writer.note_before("at", address=live.address)
+        live.write_step(step)
         self._watch.stepped(live.ask, step)
 
     def _end_late(self) -> None:
@@ -501,9 +471,6 @@ class Player:
         ended = f"{result.job.env_id} seed {result.job.seed}: {result.ending} after {result.length} steps"
         _log.info("%s", redact_known("\n".join(filter(None, (ended, result.detail, result.traceback))).rstrip()))
         self.times.episodes += 1
-        self._ended.append((live.ask, result))  # before `end`, which may raise
-        if live.introduced and not result.masked:
-            reached = result.solved or (result.claimed and not result.judged)
-            self._agent.end(live.slot, reached=reached, strict=self._manner.agent_errors == "raise")
+        self._ended.append((live.ask, result))
         if error is not None:
             raise error

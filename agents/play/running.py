@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from selfsurf.agents.agent import Decision, Privileged
-from selfsurf.agents.play.job import EpisodeRequest, Result
+from selfsurf.agents.play.job import EpisodeRequest, Result, Step
 from selfsurf.agents.play.options import PlayOptions
+from selfsurf.agents.play.provenance import decision_record, intended, policy_record
 from selfsurf.agents.play.resume_point import ResumePoint
 from selfsurf.browser_env import AsyncBrowserEnv, Info, Observation, Outcome, runtime
 from selfsurf.browser_env.attempts.log import FileLog
@@ -91,6 +92,25 @@ class RunningEpisode:
         if self.log is not None:
             self.log.close(self.result.ending, self.result.detail)
 
+    def write_step(self, step: Step) -> None:
+        """Record a step in the episode, if the episode is recorded."""
+        if self.writer is None:
+            return
+        decision = step.decision
+        self.writer.step(
+            step.observation,
+            decision.action,
+            reward=step.reward,
+            info=step.info,
+            after=step.after,
+            privileged=step.privileged,
+            **_records(decision),
+            narration=decision.graph.get("said", ""),
+            time=step.time,
+            questions=step.asked or None,
+        )
+        self.writer.note_before("at", address=self.address)
+
     def late(self, manner: PlayOptions) -> EpisodeOver | None:
         """Return the timeout error of an episode, blaming the agent or the environment; None within the limit."""
         limit, slow = manner.episode_timeout, manner.slow_agent
@@ -113,6 +133,24 @@ class DecisionRequest:
     """The oracle's next action with its reason; None without an oracle."""
     since: float = field(default_factory=time.monotonic)
     began: float = field(default_factory=time.time)
+
+    def write_intent(self, decision: Decision) -> None:
+        """Record the decision in the episode's journal, if there is one, before the action is executed."""
+        writer = self.live.writer
+        if writer is not None and writer.journal is not None:
+            action = intended(decision.action)
+            writer.note_before(
+                "intent", action=action, observation=self.observation, **_records(decision), began=self.began
+            )
+
+
+def _records(decision: Decision) -> dict[str, Any]:
+    """Return the entries of a decision in the episode and its journal."""
+    processed = decision.place or decision.roles or decision.graph
+    return {
+        "policy": policy_record(decision) if decision.messages else None,
+        "decision": decision_record(decision) if processed else None,
+    }
 
 
 def give_answer(request: DecisionRequest, answer: tuple[Decision, Privileged | None] | EpisodeOver) -> None:

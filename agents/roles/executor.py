@@ -181,10 +181,6 @@ class TaskExecutor(DecidingAgent):
             task.reject(rejected)
             self.proposer.reject(task)
 
-    def ended(self, slot: int = 0, *, reached: bool) -> None:
-        """Report the end of an episode to the proposer's agent."""
-        self.proposer.agent.ended(slot, reached=reached)
-
     def conclude(self, obs: Observation, slot: int = 0) -> None:
         """Take the observation after an episode's last step, so that the history includes the step's result."""
         if slot in self._tasks:

@@ -111,7 +111,9 @@ def make_contexts(settings: TrainSettings, folder: Path | None = None, batch: in
     makers = {
         "oracle": lambda: OracleContext(kinds),
         "demonstration": lambda: (
-            RecordedActionContext(kinds) if settings.offline else DemonstrationContext(load_recordings(settings.demonstrations), kinds)
+            RecordedActionContext(kinds)
+            if settings.offline
+            else DemonstrationContext(load_recordings(settings.demonstrations), kinds)
         ),
         "hindsight": lambda: HindsightContext(
             load_recordings(settings.hindsight_episodes), kinds,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -131,27 +130,11 @@ def test_what_also_changes_over_a_wait_is_the_pages_own(kind: str) -> None:
     assert followed(TICKERS[kind], [wait, wait, *[CLICK] * 3])[2:] == ["click", "click", "press"]
 
 
-def effects(decisions: list[Decision]) -> list[str]:
-    """What the prompts say that the last action has changed."""
-    found = (re.search(r"Effect of your last action: ([^.]*)", one.messages[-1].text) for one in decisions)
-    return [match[1] if match else "" for match in found]
-
-
 @pytest.mark.parametrize("kind", LOOKS)
-def test_guards_and_aids_agree_on_what_can_only_be_seen(kind: str) -> None:
+def test_guards_know_what_can_only_be_seen(kind: str) -> None:
     script = f"let m=0;b.onclick=()=>{{m++;{LOOKS[kind]}}}"
-    done = decided(script, [CLICK] * 5, screenshot=True, aids=["effect"])
+    done = decided(script, [CLICK] * 5, screenshot=True)
     assert [kind_of(one.action) for one in done] == ["click"] * 5
-    said = effects(done)[2:]
-    assert not any("nothing" in one for one in said), said
-    assert not any("failed on this page" in one.messages[-1].text for one in done)
-
-
-def test_guards_and_aids_agree_on_what_the_page_changes_by_itself() -> None:
-    wait = '{"wait":600}'
-    done = decided(TICKERS["clock"], [wait, wait, *[CLICK] * 3], aids=["effect"])
-    assert kind_of(done[-1].action) == "press"
-    assert effects(done)[3:] == ["nothing that can be seen changed"] * 2
 
 
 @pytest.mark.parametrize("kind", TOGGLES)

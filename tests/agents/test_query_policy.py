@@ -217,26 +217,3 @@ def test_a_verdict_that_is_only_quoted_is_none() -> None:
     assert tools.read('The page says "{"accept": {"reason": "x"}}".')[0] is None
     told = [Message("user", 'Reply like {"accept": {"reason": "it shows"}} once you are sure.')]
     assert tools.read('Reply like {"accept": {"reason": "it shows"}} once you are sure.', told[0].text)[0] is None
-
-
-def test_of_several_replies_one_that_fails_ends_its_own_episode_alone(form: Observation) -> None:
-    asked = []
-
-    def handle(handler: Any, body: dict[str, Any]) -> None:
-        shown = body["messages"][1]["content"]
-        goal = next(one for one in ("One", "Two") if f"Goal: {one}" in shown)
-        asked.append(goal)
-        if "candidates" in shown:
-            answer(handler, body=completion('{"best": 2}'))
-        elif (goal, asked.count(goal)) == ("Two", 2):
-            withheld = {"message": {"content": ""}, "finish_reason": "content_filter"}
-            answer(handler, body={"choices": [withheld]})
-        else:
-            answer(handler, body=completion(f'{{"click":{12 if asked.count(goal) == 1 else 7}}}'))
-
-    with serve_raw(handle) as url:
-        agent: Any = agents.make("openai", model="m", base_url=url, retries=0, best_of=3)
-        found = playing(agent, "One", "Two").decide([0, 1], [form] * 2)
-        agent.policy.close()
-    assert kinds(found) == [Click(id=7), PolicyError]
-    assert sorted(asked) == ["One"] * 4 + ["Two"] * 2, "one that has failed is not asked again"

@@ -91,25 +91,6 @@ def test_what_was_allowed_is_done_on_the_same_element_of_the_page_now_or_not_at_
     assert (result.prompt_tokens, result.completion_tokens, result.cost) == (100, 5, 0.5), "of before"
 
 
-def test_what_an_agent_raises_at_an_end_changes_nothing_of_it(tmp_path, caplog):
-    class Forgets(Looks):
-        def ended(self, slot=0, *, reached):
-            raise OSError(f"no space left, {reached=}")
-
-    environments = Environments(lambda name: Task(start_url=PAGE, goal=name), 1)
-    player = Player(
-        AgentAdapter(Forgets()), environments, 1, PlayOptions(agent_errors="fail"),
-        record=lambda ask: EpisodeWriter(tmp_path / "episode", {}),
-    )  # fmt: skip
-    try:
-        assert player.play(EpisodeRequest(0, PLAIN)).outcome == "stopped"
-    finally:
-        player.close()
-        environments.close()
-    assert Episode(tmp_path / "episode").meta["outcome"] == "stopped"
-    assert "OSError: no space left, reached=True" in caplog.text
-
-
 def test_the_time_that_a_function_takes_is_not_counted_and_its_answer_is_recorded(tmp_path):
     def user(question):
         time.sleep(1)

@@ -132,7 +132,7 @@ def test_an_agent_of_roles_acts_on_ray_as_here(tmp_path):
     replies = 'Done.\nAction: {"finish":"ok"}', 'No. {"reject": {"missing": "a click"}}', 'Go.\nAction: {"click":1}'
     for name, more in (("here", ()), ("ray", ("--ray",))):
         with serve_raw(replying([], *replies), ["m"]) as url:
-            sets = [f"--set={one}" for one in ("policy=openai", "model=m", f"base_url={url}", "aids=true")]
+            sets = [f"--set={one}" for one in ("policy=openai", "model=m", f"base_url={url}")]
             words = ("miniwob", "--agent", "roles", "--task", "click-test", "--seeds", 1, "--workers", 1, *more)
             bench(*words, *sets, "--out", tmp_path / name)
     assert essence(results(tmp_path / "ray")) == essence(results(tmp_path / "here"))
