@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 QUICK = (
     "tests/test_house", "tests/agents/test_parse_corpus", "tests/agents/test_guards.py", "tests/agents/test_webtask",
-    "tests/agents/test_lora", "tests/browser_env/test_actions", "tests/browser_env/test_asking",
+    "tests/agents/test_lora", "tests/browser_env/test_actions", "tests/browser_env/test_human_input",
     "tests/browser_env/act/test_drag", "tests/browser_env/act/test_keyboard", "tests/browser_env/act/test_press",
     "tests/browser_env/act/test_right_element", "tests/browser_env/attempts/test_log",
     "tests/browser_env/observe/test_capture", "tests/browser_env/observe/test_outline.py",

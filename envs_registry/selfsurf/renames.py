@@ -47,7 +47,7 @@ IMPORTS = {
     "browser_env.replay": "agents.play.replay",
     "envs_registry.load_task": "envs_registry.task_of",
     "sdft.lora": "sdft.loss.lora",
-    "sdft.rollouts.Books": "sdft.rollouts.Tally",
+    "sdft.rollouts.Books": "sdft.rollouts.EpisodeCounts",
     "sdft.train": "sdft",
     "sdft.trainer": "sdft.trainers.sdft",
 }

@@ -176,7 +176,7 @@ def test_an_agent_has_more_time_where_others_crowd_the_machine(monkeypatch, shar
             time.sleep(2)  # with the model, while other episodes are played
             return super().act_batch(observations, slots)
 
-    monkeypatch.setattr("selfsurf.agents.play.player.share", lambda: share)
+    monkeypatch.setattr("selfsurf.agents.play.player.cpu_share", lambda: share)
     environments = Environments(lambda name: Task(start_url=PAGE, goal="ask"), 1, user=lambda question: "Yes.")
     player = Player(AgentAdapter(Slow()), environments, 1, PlayOptions(episode_timeout=1.5))
     try:
