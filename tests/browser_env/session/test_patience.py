@@ -74,11 +74,11 @@ def test_in_a_container_its_own_cgroup_counts(tmp_path, monkeypatch, used, held,
 def test_a_stopwatch_counts_what_a_crowded_machine_gives(monkeypatch):
     now = 1000.0
     monkeypatch.setattr(patience.time, "monotonic", lambda: now)
-    monkeypatch.setattr(patience, "share", lambda: 0.25)
+    monkeypatch.setattr(patience, "cpu_share", lambda: 0.25)
     watch = patience.Stopwatch()
     now += 8
     assert watch.look() == 2
-    monkeypatch.setattr(patience, "share", lambda: 1.0)
+    monkeypatch.setattr(patience, "cpu_share", lambda: 1.0)
     now += 3
     assert watch.look() == watch.look() == 5
 
@@ -92,7 +92,7 @@ async def sleeps(seconds, limit):
 def test_a_deadline_is_put_off_on_a_crowded_machine_and_not_for_ever(monkeypatch):
     with pytest.raises(EnvError, match=r"no answer within 0\.8 s"):
         asyncio.run(sleeps(3, 0.8))
-    monkeypatch.setattr(patience, "share", lambda: 0.25)
+    monkeypatch.setattr(patience, "cpu_share", lambda: 0.25)
     asyncio.run(sleeps(1.5, 0.8))
     monkeypatch.setattr(patience, "LONGEST", 2)
     with pytest.raises(EnvError, match=r"no answer within 0\.8 s, which took 2 s on a crowded machine: the page"):
@@ -102,9 +102,9 @@ def test_a_deadline_is_put_off_on_a_crowded_machine_and_not_for_ever(monkeypatch
 def test_a_page_hangs_later_on_a_crowded_machine(open_page, monkeypatch):
     page = "<button onclick='const end = Date.now() + 3500; while (Date.now() < end);'>Go</button>"
     env, _ = open_page(page, options={"screenshot": False, "hang_timeout": 1.0})
-    monkeypatch.setattr(patience, "share", lambda: 0.2)
+    monkeypatch.setattr(patience, "cpu_share", lambda: 0.2)
     *_, info = env.step({"action": "click", "id": 1})
     assert info["outcome"] == "running", info["outcome_detail"]
-    monkeypatch.setattr(patience, "share", lambda: 1.0)
+    monkeypatch.setattr(patience, "cpu_share", lambda: 1.0)
     *_, info = env.step({"action": "click", "id": 1})
     assert info["outcome_detail"] == "the page hangs: it did not answer for 1 s"

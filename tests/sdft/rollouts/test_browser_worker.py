@@ -46,7 +46,7 @@ def worker_of(agent, limit):
 def test_an_episode_that_does_not_end_is_told_later_on_a_crowded_machine(agent, monkeypatch):
     monkeypatch.setattr(ray_browser, "RemotePolicy", lambda *_: SimpleNamespace(use=lambda *_: None))  # it is not asked
     monkeypatch.setattr(ray_browser, "SLACK", 0.0)
-    monkeypatch.setattr(patience, "share", lambda: 0.125)
+    monkeypatch.setattr(patience, "cpu_share", lambda: 0.125)
     worker = worker_of(agent, 2.0)
 
     async def play(*, crowded):
@@ -61,7 +61,7 @@ def test_an_episode_that_does_not_end_is_told_later_on_a_crowded_machine(agent, 
     result = asyncio.run(play(crowded=True))
     assert result.outcome != "env_error", result.detail
     agent.go_on.clear()
-    monkeypatch.setattr(patience, "share", lambda: 1.0)
+    monkeypatch.setattr(patience, "cpu_share", lambda: 1.0)
     with pytest.raises(Hangs, match=r"did not end within 2 s"):
         asyncio.run(play(crowded=False))
     agent.go_on.set()

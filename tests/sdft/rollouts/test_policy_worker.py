@@ -62,7 +62,7 @@ def test_a_calls_limit_stretches_where_others_crowd_the_machine(monkeypatch):
         with pytest.raises(TimeoutError):
             await call(worker, "late")
         assert (await worker.state()).busy >= 0.4
-        monkeypatch.setattr(patience, "share", lambda: 0.125)
+        monkeypatch.setattr(patience, "cpu_share", lambda: 0.125)
         busy = (await worker.state()).busy
         slow = call(worker, "slow")
         await asyncio.sleep(1.5)
@@ -70,5 +70,5 @@ def test_a_calls_limit_stretches_where_others_crowd_the_machine(monkeypatch):
         model.go_on.set()
         return [completion.text for completion in await slow]
 
-    monkeypatch.setattr(patience, "share", lambda: 1.0)
+    monkeypatch.setattr(patience, "cpu_share", lambda: 1.0)
     assert asyncio.run(calls()) == ["slow"]
