@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from selfsurf.browser_env.text import first_line
 
@@ -37,6 +37,8 @@ class ActionError(ValueError):
 class EnvError(RuntimeError):
     """The infrastructure failed (dead browser, hung page, lost session). The policy is not to blame."""
 
+    fault: Literal["", "task", "timeout"] = ""
+    """What has failed, for `info["fault"]`: the task's code, or a page or browser that did not answer in time."""
     traceback: str = ""
     """Traceback of an unexpected cause, such as an error in the task's own code; empty for none."""
 
@@ -47,6 +49,8 @@ class ScriptError(EnvError):
 
 class TaskError(EnvError):
     """The task's own code failed although the page was intact."""
+
+    fault = "task"
 
 
 class TaskHangs(TaskError):

@@ -55,8 +55,8 @@ class Question:
 
     @property
     def waiting(self) -> dict[str, str]:
-        """Content of `info["waiting"]`: `kind`, `text` and, for a confirmation, the kind of `risk`."""
-        risk = {} if self.risk is None else {"risk": self.risk.kind}
+        """Content of `info["waiting"]`: `kind`, `text` and, for a confirmation, the kind of `risk`, and `why`."""
+        risk = {} if self.risk is None else {"risk": self.risk.kind, "why": self.risk.why}
         return {"kind": self.kind, "text": self.text, **risk}
 
 

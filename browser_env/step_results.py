@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from selfsurf.browser_env.errors import TaskError, reason, traceback_of
+from selfsurf.browser_env.errors import EnvError, reason, traceback_of
 from selfsurf.browser_env.human_input import Question
 from selfsurf.browser_env.observation import Info, Observation
 from selfsurf.browser_env.observe.capture import View
@@ -112,8 +112,8 @@ class StepResults(PageQueries):
         info = self._info(Outcome.ENV_ERROR, why, self._no_score, timing, path="")
         if trace:
             info["traceback"] = self.vault.redact(trace)
-        if isinstance(error, TaskError):
-            info["fault"] = "task"
+        if isinstance(error, EnvError) and error.fault:
+            info["fault"] = error.fault
         return observation, 0.0, False, True, info
 
     def _log(self, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +12,7 @@ import numpy as np
 
 from selfsurf.agents.agent import Decision
 from selfsurf.agents.graph.reasons import terminal_fields
-from selfsurf.browser_env import Info, Observation, Outcome
-
-_CLAIM = '{"action": "finish"'
-"""Prefix of a `finish` action in `last_action`."""
+from selfsurf.browser_env import ActionError, Finish, Info, Observation, Outcome, parse_action
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,9 @@ class Step:
 
 def claims(last_action: str) -> bool:
     """Return whether an action, in the form of `last_action`, claims that the task is done."""
-    return last_action.startswith(_CLAIM)
+    with suppress(ActionError):
+        return isinstance(parse_action(last_action), Finish)
+    return False
 
 
 def usages_of(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

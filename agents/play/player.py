@@ -40,7 +40,6 @@ from selfsurf.agents.play.running import (
 from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Outcome, parse_action, runtime
 from selfsurf.browser_env.errors import reason, traceback_of
-from selfsurf.browser_env.human_input import WANTED
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.matching import matching
@@ -265,7 +264,7 @@ class Player:
             seen["last_error"] = f"{seen['last_error']} The user allowed {one.action.to_json()}, but {missing}".strip()
             return seen, False
         done = await self._in_time(live, live.env.step(action))
-        if done[4].get("waiting", {}).get("text", "").split(WANTED)[0] == one.text.split(WANTED)[0]:
+        if done[4].get("waiting", {}).get("why") == one.why:
             live.asked = [{"question": one.text, "answer": one.answer}]
             done = await self._in_time(live, live.env.answer(one.answer))
         past = {"observation": seen, "actions": [action.to_dict()]}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from selfsurf.browser_env.actions import Action
-from selfsurf.browser_env.human_input import WANTED, allows
+from selfsurf.browser_env.human_input import allows
 from selfsurf.browser_env.observation import ChatMessage, Element
 from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
 from selfsurf.browser_env.record.format import recorded_action
@@ -34,6 +34,8 @@ class AllowedAction:
     action: Action
     elements: tuple[Element, ...]
     """Elements of the page on which the action was chosen; their ids may have changed."""
+    why: str
+    """Reason why the action needed permission."""
     text: str
     """The question to the person."""
     answer: str
@@ -121,7 +123,7 @@ def _end_step(writer: EpisodeWriter, own: Sequence[Mapping[str, Any]], answer: s
     questions = [{"question": asked["text"], "answer": said}]
     allowed = allows(said)
     risk = {
-        "kind": asked.get("risk"), "why": asked["text"].partition(WANTED)[0],
+        "kind": asked.get("risk"), "why": asked.get("why"),
         "confirmed": "by the user" if allowed else "refused",
     }  # fmt: skip
     if asked["kind"] == "question":
@@ -130,7 +132,7 @@ def _end_step(writer: EpisodeWriter, own: Sequence[Mapping[str, Any]], answer: s
         _record(writer, intent, entry, f'The user did not allow this action. The user said: "{said}"', questions, risk)
     elif last["event"] == "asked":
         elements = tuple(intent["observation"]["elements"])
-        return AllowedAction(recorded_action(entry), elements, asked["text"], said)
+        return AllowedAction(recorded_action(entry), elements, asked["why"], asked["text"], said)
     else:
         _record(writer, intent, entry, CUT_OFF, questions, risk)
     return None

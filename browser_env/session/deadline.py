@@ -33,7 +33,13 @@ MOMENT = 0.5
 """Minimum seconds for an answer that was held up by a navigation without a response or by another tab."""
 
 
-class PageHangs(EnvError):
+class NoAnswerInTime(EnvError):
+    """The page or the browser did not answer in time."""
+
+    fault = "timeout"
+
+
+class PageHangs(NoAnswerInTime):
     """A script of the active page, or of a frame in its process, does not end."""
 
 
@@ -77,7 +83,7 @@ async def deadline(
         if not limit.expired():
             raise
         why = f"no answer within {lasted(seconds, time.monotonic() - began)}: the page or the browser hangs"
-        raise (faults[0] if faults else EnvError(why)) from None
+        raise (faults[0] if faults else NoAnswerInTime(why)) from None
 
 
 class _Silence:

@@ -74,11 +74,11 @@ def test_what_was_allowed_is_done_on_the_same_element_of_the_page_now_or_not_at_
         lambda name: Task(start_url=url, goal=name), 1, user="later", safety=Safety(confirm="ask")
     )
     old = {"id": 7, "role": "button", "name": "Delete account", "bbox": (8, 8, 9, 9)}
-    why = "The button 'Delete account' looks like one to delete or cancel something. The agent wants to {}"
+    why = "The button 'Delete account' looks like one to delete or cancel something."
     cost = {"prompt_tokens": 100, "completion_tokens": 5, "cost": 0.5}
     sampled = [{"usage": cost}, {"usage": None}]
     past = {"observation": {"elements": []}, "actions": [{"action": "wait", "ms": 1}], "completions": sampled}
-    confirmed = AllowedAction(Click(id=7), (old,), why, "yes")
+    confirmed = AllowedAction(Click(id=7), (old,), why, f"{why} The agent wants to click.", "yes")
     taken_up = ResumePoint(EpisodeProgress("ask", steps=1, address=url, first_id=8), (past,), confirmed)
     player = Player(AgentAdapter(agent), environments, 1, PlayOptions())
     try:

@@ -104,7 +104,7 @@ def test_a_score_that_hangs_is_the_tasks_failure_and_a_page_that_hangs_is_not(po
         env.close()
     assert result.detail.startswith("the task's score did not return within"), result
     assert (result.outcome, result.trainable, result.crashed, result.length) == ("env_error", False, False, 2)
-    assert ("fault" in info, info["outcome"]) == (False, "env_error")
+    assert (info["fault"], info["outcome"]) == ("timeout", "env_error")
 
 
 class Returns(Task):

@@ -38,9 +38,6 @@ from selfsurf.browser_env.text import visible
 
 T = TypeVar("T")
 
-_LATE = ("no answer within", "did not answer for")
-"""Phrases by which the environment's error messages are recognized as timeouts."""
-
 _NO_PAGE = "The page could not be opened: the browser shows an error of its own. Navigate to another address."
 """Outline returned while the browser shows its own error page after a failed navigation."""
 
@@ -229,7 +226,7 @@ class EnvironmentProvider(Provider):
             self._ready = not self._own
             if info.get("fault") == "task":
                 raise ProviderError("unknown", f"{why}.", retryable=False)
-            raise ProviderError(self._kind_of(why), f"{why}.")
+            raise ProviderError(self._kind_of(info.get("fault")), f"{why}.")
         if "waiting" in info:
             raise ProviderError("cancelled", f"A person is to decide first: {info['waiting']['text']}")
         if observation["last_error"]:
@@ -270,13 +267,12 @@ class EnvironmentProvider(Provider):
             if not isinstance(error, EnvError):
                 raise
             self._ready = not self._own
-            why = str(error)
-            raise ProviderError(self._kind_of(why), f"{why}.") from raised
+            raise ProviderError(self._kind_of(error.fault), f"{error}.") from raised
 
-    def _kind_of(self, why: str) -> ErrorType:
+    def _kind_of(self, fault: str | None) -> ErrorType:
         """Return the type of an environment failure: `crashed`, or `timeout` if late and the page still exists."""
         there = self._env is not None and self._env.core.session is not None
-        return "timeout" if there and any(text in why for text in _LATE) else "crashed"
+        return "timeout" if there and fault == "timeout" else "crashed"
 
 
 async def on_loop(work: Coroutine[Any, Any, T]) -> T:
