@@ -21,7 +21,7 @@ from selfsurf.browser_env.safety.secrets import redact_known
 
 _log = logging.getLogger(__name__)
 
-_NO_AGENT = "{} is no agent: it has neither act(obs) nor act_batch(observations)."
+_NO_AGENT = "{} is not an agent: it has neither act(obs) nor act_batch(observations)."
 
 
 class AgentRaised(Exception):
@@ -161,7 +161,7 @@ class AgentAdapter:
         except (Exception, SystemExit) as error:
             if strict:
                 raise
-            _log.warning("After an episode's end %s", redact_known(raised(error).traceback))
+            _log.warning("The agent failed after an episode's end: %s", redact_known(raised(error).traceback))
 
     def close(self) -> None:
         """Close the agent's policy, or the agent itself, if it has `close`."""
@@ -203,7 +203,7 @@ def _act(agent: Any, observation: Observation) -> Decision | BaseException:
         action: Act = agent.act(observation)
         if inspect.iscoroutine(action):
             action.close()
-            raise TypeError("act(obs) is asynchronous; it must be a plain function")
+            raise TypeError("act(obs) must be a plain function, not an asynchronous function")
     except (Exception, SystemExit) as error:
         return error
     return Decision(action)
