@@ -106,7 +106,9 @@ def make(name: str, **options: Any) -> Agent:
     own, around = inspect.signature(kind).parameters, inspect.signature(LLMAgent).parameters
     prompt = read_prompt(options.get("adapter"))
     if prompt is not None and prompt.role != "agent":
-        raise ValueError(f"{options['adapter']} is a verifier's, and no agent's: roles take it as verifier_adapter.")
+        raise ValueError(
+            f"{options['adapter']} is a verifier's adapter, not an agent's: pass it to roles as verifier_adapter."
+        )
     given = {key: options.pop(key) for key in around if key in options and key not in own}
     if prompt is not None and "prompt" not in given:
         prompt.check_imported()
@@ -146,12 +148,12 @@ def policy_class(name: str) -> Callable[..., Policy]:
     """
     if name not in BACKENDS and ":" not in name:
         if name in names():
-            raise ValueError(f"{name!r} is an agent of its own, and no policy for another.")
+            raise ValueError(f"{name!r} is an agent, not a policy for another agent.")
         near = get_close_matches(name, names(), 1)
-        meant = f"did you mean {near[0]}? " if near else ""
+        meant = f"Did you mean {near[0]}? " if near else ""
         raise ValueError(
-            f"Unknown agent {name!r}: {meant}The agents are {', '.join(names())}, or file.py:Class or module:Class of "
-            "an agent or a policy."
+            f"Unknown agent {name!r}. {meant}Choose from {', '.join(names())}, or give file.py:Class or module:Class "
+            "of an agent or a policy."
         )
     backend = BACKENDS.get(name, Backend(name))
     missing = [package for package in backend.packages if find_spec(package) is None]
@@ -162,8 +164,7 @@ def policy_class(name: str) -> Callable[..., Policy]:
     if inspect.isclass(found) and not _acts_or_completes(found):
         beside = classes_beside(found, _acts_or_completes).replace("; it", " Its file").removeprefix(".")
         raise ValueError(
-            f"{name} is no agent, which has act(obs) or act_batch(observations), and no policy, which has complete."
-            f"{beside}"
+            f"{name} is neither an agent with act(obs) or act_batch(observations), nor a policy with complete.{beside}"
         )
     return found
 
@@ -218,13 +219,13 @@ def takers(name: str, options: Mapping[str, Any] | None = None) -> tuple[Callabl
     around = (load_class(COMPOSED[name]),) if name in COMPOSED else ()
     if around and not isinstance(policy, str):
         if isinstance(policy, type) or not callable(getattr(policy, "complete", None)):
-            raise ValueError(f"The agent {name} is made around a policy, and {policy!r} is none.")
+            raise ValueError(f"The agent {name} needs a policy, but {policy!r} is not a policy.")
         return (*around, LLMAgent)
     kind = policy_class(backend_of(name, options or {}))
     if is_policy(kind):
         return (kind, LLMAgent, *around)
     if around:
-        raise ValueError(f"The agent {name} is made around a policy, and {policy} is none.")
+        raise ValueError(f"The agent {name} needs a policy, but {policy} is not a policy.")
     return (kind,)
 
 

@@ -59,7 +59,9 @@ class Function:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or action_name(self.name) or self.name in ("act", *_NAMES):
-            raise FunctionError(f"A function can't be called {self.name!r}: take an identifier that names no action.")
+            raise FunctionError(
+                f"A function can't be named {self.name!r}: use an identifier that is not the name of an action."
+            )
 
     @classmethod
     def of(cls, function: Any) -> Function:
@@ -81,7 +83,7 @@ class Function:
         except Exception as error:
             raise FunctionError(f"{name or function!r} can't be offered as a function: {error}") from error
         if schema.get("type") != "object":
-            raise FunctionError(f"{name} takes arguments without names, which a model can't give.")
+            raise FunctionError(f"{name} has parameters that a model can't fill, because they can't be passed by name.")
         return cls(name, inspect.getdoc(function) or "", schema, checking)
 
     @property

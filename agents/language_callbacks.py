@@ -69,7 +69,9 @@ def _held(lock: Lock) -> Iterator[None]:
         ProviderError: the lock is held elsewhere.
     """
     if not lock.acquire(blocking=False):
-        raise ProviderError("model", "The model is still busy with the last call; wait a moment.", retryable=True)
+        raise ProviderError(
+            "model", "The model is still busy with the last call; try again in a moment.", retryable=True
+        )
     try:
         yield
     finally:

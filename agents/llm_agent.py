@@ -132,24 +132,24 @@ class LLMAgent(DecidingAgent):
             longest = self._writer.max_new_tokens * (1 if self._writer.thinks else self.max_actions)
             self.max_new_tokens = min(longest, (policy.context_length or 2 * longest) // 2)
         if self.max_new_tokens < 1 or self.temperature < 0:
-            raise ValueError("max_new_tokens is at least 1 and temperature at least 0.")
+            raise ValueError("max_new_tokens must be at least 1 and temperature at least 0.")
         self.functions = functions_of(self.functions)
         self._calls = getattr(policy, "calls", False)
         if self.constrained is None:
             self.constrained = policy.guidance != "none" and (small or (self._calls and self._writer.thinks))
         if self.constrained and policy.guidance == "none":
-            raise ValueError(f"{policy.name} can't be constrained; pass constrained=False.")
+            raise ValueError(f"{policy.name} does not support constrained replies; pass constrained=False.")
         if self.functions and self.constrained and not self._calls:
             raise ValueError(
-                "Functions can't be called under a constraint: pass constrained=False, or tools=True where the server "
-                "takes tool calls."
+                "Constrained replies can't call functions: pass constrained=False, or tools=True if the server "
+                "supports tool calls."
             )
         wanted = policy.prompt_budget if self.max_prompt_tokens == "auto" else self.max_prompt_tokens
         limits = [wanted, policy.context_length and policy.context_length - self.max_new_tokens]
         self.max_prompt_tokens = min((limit for limit in limits if limit is not None), default=None)
         self.prefill = self._writer.prefill if self.prefill is None else self.prefill
         if self.max_actions < 1:
-            raise ValueError("max_actions is at least 1.")
+            raise ValueError("max_actions must be at least 1.")
         own = self._writer.actions if self.actions is None else self.actions
         open_ended = own if self.actions else getattr(self._writer, "open_actions", ()) or own
         self._open_actions = check_kinds((*open_ended, *self.more_actions))
@@ -158,15 +158,15 @@ class LLMAgent(DecidingAgent):
         self._slots: dict[int, Memory] = {}
         self._outlines: dict[int, Outlines] = {}  # kept if the goal changes during an episode
         if self.constrained and self.prefill and not '{"'.startswith(self.prefill):
-            raise ValueError(f'A constrained reply is a JSON object: its prefill is "" or {{", not {self.prefill!r}.')
+            raise ValueError(f'A constrained reply is a JSON object: prefill must be "" or {{", not {self.prefill!r}.')
         if vision not in get_args(Vision):
-            raise ValueError(f"vision is one of {', '.join(get_args(Vision))}, not {vision!r}.")
+            raise ValueError(f"vision must be one of {', '.join(get_args(Vision))}, not {vision!r}.")
         if vision in ("screenshot", "marks") and not policy.sees_images:
-            raise ValueError(f'{policy.name} sees no images; pass vision="none".')
+            raise ValueError(f'{policy.name} does not accept images; pass vision="none".')
         if not self.text_page and (vision in ("none", "screenshot") or not policy.sees_images):
-            raise ValueError("Without text_page, the elements' ids must be seen: a policy that sees, and marks.")
+            raise ValueError('text_page=False needs vision="marks" and a policy that accepts images.')
         if self.max_image_side is not None and self.max_image_side < 1:
-            raise ValueError("max_image_side is at least 1 pixel, or None.")
+            raise ValueError("max_image_side must be at least 1 pixel, or None.")
 
     def reseed(self, seed: int | None) -> None:
         """Restart the agent's random stream: the same seed and observations give the same actions again."""
@@ -255,7 +255,7 @@ class LLMAgent(DecidingAgent):
         told = [None] * len(observations) if privileged is None else list(privileged)
         drawn = [None] * len(observations) if seeds is None else list(seeds)
         if not len(slots) == len(told) == len(drawn) == len(observations) or len(set(slots)) != len(slots):
-            raise ValueError("slots, privileged and seeds must match observations one to one, without repeated slots.")
+            raise ValueError("slots, privileged and seeds must be as long as observations, and slots must not repeat.")
         turns: list[Decision | BaseException | PendingRequest] = []
         lost: PolicyError | None = None
         for obs, slot, hint, seed in zip(observations, slots, told, drawn, strict=True):
@@ -422,7 +422,7 @@ class LLMAgent(DecidingAgent):
         prompt = self._writer.build(obs, turn, budget)
         if not isinstance(prompt, Prompt) or not prompt.messages or prompt.messages[-1].role != "user":
             what = type(self._writer).__name__
-            raise TypeError(f"{what}.build returns a Prompt whose last message is the user's.")
+            raise TypeError(f"{what}.build must return a Prompt whose last message has the role user.")
         return self._with_hint(prompt.messages, hint), prompt.visible_ids
 
     def _with_hint(self, messages: Conversation, hint: Privileged | None) -> tuple[Message, ...]:

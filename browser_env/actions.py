@@ -20,7 +20,7 @@ from selfsurf.browser_env.errors import ActionError
 
 def _no_truth_value(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("an id is a number, not a truth value")
+        raise ValueError("an id is a number, not true or false")
     return value
 
 

@@ -81,7 +81,7 @@ def _watch() -> None:
         with _lock:
             for one in [each for each in _watched if now > each.end and not each.told and _holds_up(each)]:
                 one.told = True
-                _log.warning("%s blocks, and is ended if it can be.", one.what)
+                _log.warning("%s blocks the event loop and is being interrupted.", one.what)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(one.thread), ctypes.py_object(Blocked))
 
 

@@ -119,7 +119,9 @@ def class_name(kind: type) -> str:
     """
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     if "." in kind.__qualname__ or not file:
-        raise ValueError(f"{kind.__qualname__} can't be found by others: define it at the top of a file.")
+        raise ValueError(
+            f"{kind.__qualname__} can't be found by other processes: define it at the top level of a file."
+        )
     if kind.__module__ in ("__main__", "__mp_main__") or kind.__module__.startswith(_PREFIX):
         there = {here: path for path, here in _placed.items()}
         return f"{there.get(file, os.path.abspath(file))}:{kind.__name__}"
@@ -158,8 +160,8 @@ class Sources:
         size = sum(path.stat().st_size for path in set(paths))
         if size > MOST_SOURCE:
             raise ValueError(
-                f"{roots[0]} has {size / 1e6:.0f} MB of own code and pages, more than the {MOST_SOURCE / 1e6:.0f} MB "
-                "that are sent to workers: serve the pages yourself, from an address that workers can reach."
+                f"{roots[0]} has {size / 1e6:.0f} MB of code and pages, but at most {MOST_SOURCE / 1e6:.0f} MB are "
+                "sent to workers. Serve the pages yourself, at an address that workers can reach."
             )
         return cls(os.getcwd(), {str(path): path.read_bytes() for path in paths}, tuple(roots))
 
@@ -218,7 +220,7 @@ def _module(name: str) -> ModuleType:
     except Renamed as error:
         raise ValueError(str(error)) from None
     except ModuleNotFoundError as error:
-        raise ValueError(f"There is no module {error.name!r} to take a class from.") from None
+        raise ValueError(f"There is no module {error.name!r}.") from None
     except (Exception, SystemExit) as error:
         raise ValueError(f"{name} can't be imported: {type(error).__name__}: {error}") from error
 
@@ -241,7 +243,7 @@ def _root(module: ModuleType) -> str:
     file = _own_file(module)
     if not file:
         if module.__name__ == "__main__" and not getattr(module, "__file__", None):
-            raise ValueError("What is defined at a prompt can't be sent to workers: put it into a file.")
+            raise ValueError("Classes defined at a prompt can't be sent to workers: define them in a file.")
         return ""
     inside = 0 if module.__name__.startswith(_PREFIX) else module.__name__.count(".")
     return str(Path(file).parents[inside + (Path(file).name == "__init__.py")])

@@ -181,7 +181,7 @@ class EnvCore(StepResults):
                 observation = self._observation(session, view, last_action=so_far.last_action, last_error=error)
         except Exception as error:
             await self._abandon()
-            raise EnvError(self.vault.redact(f"The episode can't go on: {reason(error)}")) from error
+            raise EnvError(self.vault.redact(f"The episode can't continue: {reason(error)}")) from error
         timing = Timing(total=time.perf_counter() - start)
         return observation, self._info(Outcome.RUNNING, lost, self._no_score, timing, path="")
 
@@ -193,14 +193,14 @@ class EnvCore(StepResults):
         except Exception as error:
             if not attached:
                 raise
-            self._log(f"The browser that was left can't be used: {reason(error)}")
+            self._log(f"The browser left running can't be used: {reason(error)}")
             await self._contexts.give_up()
             attached = False
             self.session = session = await self._open_session(rng)
         session.active = next((tab for tab in session.tabs if tab.page.url == so_far.url), session.active)
         if attached:
             return session, ""
-        lost = f"The browser was lost, with its tabs and what was typed. {one_line(so_far.address)} "
+        lost = f"The browser was lost, with its tabs and all typed text. {one_line(so_far.address)} "
         try:
             session.access.admit(so_far.address)
             await session.active.page.goto(so_far.address or "about:blank", wait_until="domcontentloaded")
@@ -237,7 +237,7 @@ class EnvCore(StepResults):
             work = self.task.setup(session.active.page, rng)
             goal = await (work if session.clock is None else run_with_time(work, lambda: session.active))
         if not isinstance(goal, str):
-            raise EnvError(f"The task's setup returns its goal as a text, not {goal!r}.")
+            raise EnvError(f"The task's setup must return the goal as a string, not {goal!r}.")
         return goal
 
     async def step(self, raw: Any) -> StepResult:

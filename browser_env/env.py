@@ -121,11 +121,11 @@ def make_core(
     """
     check_options(locals())
     if is_id(start_url):
-        raise ValueError(f"{start_url!r} is an id, not a URL: gymnasium.make({start_url!r}) makes its environment.")
+        raise ValueError(f"{start_url!r} is an id, not a URL: use gymnasium.make({start_url!r}).")
     if start_url and "base_url" not in (context or {}):
         check_address(start_url)
     if obs_mode not in ("full", "delta"):
-        raise ValueError(f'obs_mode is "full" or "delta", not {obs_mode!r}.')
+        raise ValueError(f'obs_mode must be "full" or "delta", not {obs_mode!r}.')
     if obs_mode == "delta" and budget is not None:
         budget = max(0, budget - count(f"{WHOLE}\n"))  # a full outline is preceded by this line
     if task is not None and (start_url is not None or goal is not None):
@@ -133,7 +133,7 @@ def make_core(
     check_dialogs(dialogs)
     task = Task(start_url=start_url, goal=goal) if task is None else as_task(task)
     if task.ends not in get_args(Ends):
-        raise ValueError(f"{task.id}: ends is {' or '.join(map(repr, get_args(Ends)))}, not {task.ends!r}.")
+        raise ValueError(f"{task.id}: ends must be {' or '.join(map(repr, get_args(Ends)))}, not {task.ends!r}.")
     session = session or SessionOptions()
     holds_time = _holds_time(clock, task, session, deterministic)
     for name, password in session.passwords.items():
@@ -168,12 +168,12 @@ def make_core(
 def _holds_time(clock: ClockKind | None, task: Task, session: SessionOptions, deterministic: bool) -> HoldsTime:
     """Return the browser's `holds_time`: whether its pages run in virtual time."""
     if clock not in (None, "real", "virtual"):
-        raise ValueError(f'clock is "real" or "virtual", not {clock!r}.')
-    other = "a browser that the environment doesn't start: leave cdp_url, webview and detached out"
+        raise ValueError(f'clock must be "real" or "virtual", not {clock!r}.')
+    other = "a browser that the environment doesn't start: leave out cdp_url, webview and detached"
     why = other if session.cdp_url or session.webview or session.detached else ""
-    why = why or ("deterministic=True, which has a clock of its own: leave one of them out" if deterministic else "")
+    why = why or ("deterministic=True, which has its own clock: leave out one of the two" if deterministic else "")
     if clock == "virtual" and why:
-        raise ValueError(f'clock="virtual" can\'t be had with {why}.')
+        raise ValueError(f'clock="virtual" can\'t be combined with {why}.')
     return "no" if why or (clock or task.clock) == "real" else "yes" if clock else "if it can"
 
 
@@ -219,7 +219,7 @@ class BrowserEnv(gym.Env[Observation, Any], PickleByConstruction):
     ) -> None:
         PickleByConstruction.__init__(self, *args, render_mode=render_mode, seeds=seeds, **options)
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode is one of {self.metadata['render_modes']}, not {render_mode!r}.")
+            raise ValueError(f"render_mode must be one of {self.metadata['render_modes']}, not {render_mode!r}.")
         if not has_window():
             if render_mode == "human":
                 raise BrowserNotFound(
@@ -483,9 +483,9 @@ def configure(core: EnvCore, options: Mapping[str, Any] | None) -> None:
     """Apply the `options` of a reset: `start_url` and `goal` of an open-ended task."""
     unknown = set(options or {}) - {"start_url", "goal"}
     if unknown:
-        raise ValueError(f"Unknown reset options {sorted(unknown)}; known are start_url and goal.")
+        raise ValueError(f"Unknown reset options {sorted(unknown)}; the options are start_url and goal.")
     if options and core.task.judges and type(core.task).setup is not Task.setup:
-        raise ValueError(f"{core.task.id} sets its own page and goal: it takes no {' or '.join(sorted(options))}.")
+        raise ValueError(f"{core.task.id} sets its own page and goal: leave out {' and '.join(sorted(options))}.")
     for name, value in (options or {}).items():
         setattr(core.task, name, value)
 

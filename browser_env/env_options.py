@@ -125,7 +125,7 @@ class EnvironmentSettings(BaseModel):
         target = self.download_to and self.download_to.expanduser()
         for folder in (*sources, *([target] if target and target.exists() else [])):
             if not folder.is_dir():
-                raise ValueError(f"{folder} is no folder.")
+                raise ValueError(f"{folder} is not a folder.")
         safety: dict[str, Any] = {
             "secrets": dict(map(_secret, self.secret)) or None,
             "allowed": self.allowed or None,
@@ -167,10 +167,10 @@ class EnvironmentSettings(BaseModel):
             if not equals:
                 raise ValueError(f"{name}: give name=value")
             if name in _ELSEWHERE or name in set(EnvironmentSettings.model_fields) - {"env"}:
-                raise ValueError(f"{name}: {_ELSEWHERE.get(name) or '--' + name.replace('_', '-')} gives it")
+                raise ValueError(f"{name} is set by {_ELSEWHERE.get(name) or '--' + name.replace('_', '-')}")
             if name not in _takers():
                 near = get_close_matches(name, _takers(), 1)
-                meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(_takers()))}."
+                meant = f"did you mean {near[0]}?" if near else f"the options are {', '.join(sorted(_takers()))}."
                 raise ValueError(f"there is no option {name}; {meant}")
             if name in _SENSITIVE and not _is_reference(value):
                 raise ValueError(f"{name} may hold a secret. {_CURE}")
@@ -228,7 +228,7 @@ def _proxy(given: str) -> str | None:
     except ValueError:
         good = False
     if not good:
-        raise ValueError("proxy is an address such as http://127.0.0.1:3128 or http://user:password@host:3128.")
+        raise ValueError("proxy must be an address such as http://127.0.0.1:3128 or http://user:password@host:3128.")
     return address
 
 
@@ -246,7 +246,7 @@ def _state(path: Path) -> dict[str, Any]:
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise ValueError(
-            f"storage_state: {path} holds no storage state, as env.unwrapped.storage_state() returns it"
+            f"storage_state: {path} is not a storage state as returned by env.unwrapped.storage_state()"
             f"{where and f' ({where} is missing or wrong)'}."
         ) from None
     return dict(state)
@@ -275,7 +275,7 @@ def _user(name: str, *, later: bool) -> Any:
     if name == "ask":
         return LATER if later else terminal.answer
     if ":" not in name:
-        raise ValueError(f"user is none, ask, or a function, file.py:answer or module:answer, not {name!r}.")
+        raise ValueError(f"user must be none, ask, or a function (file.py:answer or module:answer), not {name!r}.")
     return Program(name)
 
 

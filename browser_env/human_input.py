@@ -92,7 +92,7 @@ class Program:
         try:
             said: Any = self._call()
             if not isinstance(said, str):
-                raise TypeError(f"the user's function returned {said!r}, which is no text")
+                raise TypeError(f"the user's function returned {said!r}, not a string")
         except Exception as error:
             said = _failure(error) if self._late is None else self._late
         with contextlib.suppress(RuntimeError):  # the loop has stopped, so nobody waits for the answer
@@ -126,7 +126,7 @@ def checked_answer(said: object) -> str:
         TypeError: the answer is not a text.
     """
     if not isinstance(said, str):
-        raise TypeError(f"An answer is a text, not {type(said).__name__}.")
+        raise TypeError(f"An answer must be a string, not {type(said).__name__}.")
     return said
 
 

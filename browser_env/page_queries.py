@@ -175,7 +175,7 @@ class PageQueries:
         if self.observation is None or self.session is None:
             raise EnvError("Call reset() before paged_scan().")
         if screenshots and self.vault:
-            raise ValueError("With secrets there can be no screenshots in a scan, since they could show them.")
+            raise ValueError("A scan with secrets can't have screenshots, because they could show the secrets.")
         scan, foreign = await paged_scan(
             self.session,
             replace(self.settings.view, screenshot=screenshots),

@@ -93,7 +93,7 @@ class Scoring:
                 if inspect.isawaitable(score):
                     score = await self._in_time(score)
                 else:
-                    raise TaskError(f"score has to be async, `async def score`: {class_and_file(self._task)}")
+                    raise TaskError(f"score must be async (`async def score`): {class_and_file(self._task)}")
             return self._checked("score", score)
         except TaskError:
             raise
@@ -144,9 +144,9 @@ class Scoring:
         """Return the score that the task's code returned, after checking its type."""
         if inspect.iscoroutine(score):
             score.close()
-            raise TaskError(f"{what} is a plain function, `def {what}`, not async: {class_and_file(self._task)}")
+            raise TaskError(f"{what} must be a plain function (`def {what}`), not async: {class_and_file(self._task)}")
         if not isinstance(score, Score):
-            raise TaskError(f"{what} returns a Score, not {one_line(repr(score))}: {class_and_file(self._task)}")
+            raise TaskError(f"{what} must return a Score, not {one_line(repr(score))}: {class_and_file(self._task)}")
         return score
 
 

@@ -29,7 +29,7 @@ class Seeds:
         except (TypeError, ValueError, IndexError):  # not numbers, or an empty sequence
             valid = False
         if not valid:
-            raise ValueError(f"seeds is a range or list of whole numbers from 0 on, not {given!r}.")
+            raise ValueError(f"seeds must be a range or list of non-negative integers, not {given!r}.")
         self._place = 0
 
     def next(self, asked: int | None, rng: np.random.Generator) -> int:

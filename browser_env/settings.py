@@ -57,7 +57,7 @@ def check_options(options: Mapping[str, Any]) -> None:
         for name in names.split(" "):
             value = options.get(name)
             if not fits(value) and (value is not None or what in (_SECONDS, _MB, _SWITCH)):
-                raise ValueError(f"{name} is {what}, not {value!r}.")
+                raise ValueError(f"{name} must be {what}, not {value!r}.")
 
 
 def _number(value: Any) -> bool:
@@ -78,19 +78,19 @@ _CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("safety", lambda value: isinstance(value, Safety), "a browser_env.Safety"),
     ("bounds", lambda value: isinstance(value, Bounds), "a browser_env.Bounds"),
     ("limits", lambda value: isinstance(value, Limits), "a browser_env.Limits"),
-    ("goal start_url", lambda value: isinstance(value, str), "a text"),
+    ("goal start_url", lambda value: isinstance(value, str), "a string"),
     ("step_timeout reset_timeout hang_timeout", _positive, _SECONDS),
     ("page_memory", _positive, _MB),
     ("screenshot stamp_ids headless deterministic", lambda value: isinstance(value, bool), _SWITCH),
     (
         "reach",
         lambda value: _number(value) and value >= 0,
-        "a number of viewport heights from 0 on, or None for the whole page",
+        "a number of viewport heights, 0 or more, or None for the whole page",
     ),
     (
         "budget",
         lambda value: isinstance(value, int) and _positive(value),
-        "a whole number above 0, or None for no limit",
+        "a positive integer, or None for no limit",
     ),
     ("viewport", _is_size, "a width and a height in pixels, such as (1280, 720)"),
     ("count", callable, "a function"),

@@ -43,8 +43,8 @@ def warn_of_turns() -> None:
     """Warn if Gymnasium is creating environments that it will step one after the other."""
     if _callers(gym.vector.SyncVectorEnv):
         warnings.warn(
-            "These environments are stepped one after the other. An id from selfsurf.register(id, Task) is stepped "
-            "together by gymnasium.make_vec.",
+            "These environments are stepped one after the other. To step them together, pass an id from "
+            "selfsurf.register(id, Task) to gymnasium.make_vec.",
             stacklevel=2,
         )
 
@@ -66,5 +66,5 @@ def checked_limit(max_episode_steps: int | None, default: int | None) -> int | N
         ValueError: the limit is less than 1 and not -1.
     """
     if max_episode_steps is not None and max_episode_steps != -1 and max_episode_steps < 1:
-        raise ValueError(f"max_episode_steps is at least 1, or -1 for no limit, not {max_episode_steps}.")
+        raise ValueError(f"max_episode_steps must be at least 1, or -1 for no limit, not {max_episode_steps}.")
     return default if max_episode_steps is None else None if max_episode_steps == -1 else max_episode_steps

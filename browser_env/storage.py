@@ -68,11 +68,11 @@ def _cookie(number: int, cookie: Any) -> dict[str, Any]:
         return CookieError(f"cookie {number}{f' ({name!r})' if isinstance(name, str) else ''} {what}.")
 
     if not isinstance(cookie, Mapping):
-        raise wrong(f"is no object with fields, but {type(cookie).__name__}")
+        raise wrong(f"is not an object with fields, but {type(cookie).__name__}")
     found = dict(cookie)
     for field in ("name", "value", *(() if found.get("url") else ("domain", "path"))):
         if not isinstance(found.get(field), str) or (field in ("domain", "path") and not found[field]):
-            raise wrong(f"has no {field}" if found.get(field) in (None, "") else f"has a {field} that is no text")
+            raise wrong(f"has no {field}" if found.get(field) in (None, "") else f"has a {field} that is not a string")
     written = "expirationDate" if found.get("expirationDate") else "expires"
     expires = found.pop("expirationDate", None) or found.get("expires") or -1
     if isinstance(expires, bool) or not isinstance(expires, (int, float)):

@@ -54,9 +54,9 @@ class Score:
 
     def __post_init__(self) -> None:
         if not isinstance(self.reward, (int, float, np.number)) or not 0 <= self.reward <= 1:
-            raise ValueError(f"A task's reward is a number from 0 to 1, not {self.reward!r}.")
+            raise ValueError(f"A task's reward must be a number from 0 to 1, not {self.reward!r}.")
         if not isinstance(self.details, Mapping):
-            raise ValueError(f"A score's details are a dictionary, such as {{'reason': '...'}}, not {self.details!r}.")
+            raise ValueError(f"A score's details must be a dict, such as {{'reason': '...'}}, not {self.details!r}.")
 
 
 @dataclass
@@ -195,7 +195,7 @@ class Task:
 
     def score_of(self, verdict: Any, episode: EpisodeState) -> Score:
         """Score the episode so far from the value of `verdict`."""
-        raise NotImplementedError("a task with a verdict needs score_of(verdict, episode)")
+        raise NotImplementedError("a task with a verdict must define score_of(verdict, episode)")
 
     def score_seen(self, before: Observation, after: Observation, episode: EpisodeState) -> Score | None:
         """Score a step from the observations before and after it; None, the default, to score the page."""
@@ -273,9 +273,11 @@ def as_task(task: Task | type[Task] | str) -> Task:
         try:
             return task()
         except TypeError as error:
-            raise ValueError(f"{task.__name__} can't be made without arguments: give {task.__name__}(...).") from error
+            raise ValueError(
+                f"{task.__name__} can't be created without arguments: give {task.__name__}(...)."
+            ) from error
     if not isinstance(task, Task):
-        raise ValueError(f"task= is a browser_env.Task, its class or its name, not {task!r}.")
+        raise ValueError(f"task= must be a browser_env.Task, its class or its name, not {task!r}.")
     return task
 
 
@@ -287,7 +289,7 @@ def check_address(url: str) -> None:
     """
     if not ("/" in url or ":" in url) or _ADDRESS.match(url):
         return
-    told = f"{url!r} is no URL: that begins with its scheme, such as https://"
+    told = f"{url!r} is not a URL: a URL begins with a scheme, such as https://"
     if _HOST.match(url) or not _named:
         raise ValueError(f"{told}.")
     try:

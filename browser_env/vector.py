@@ -76,7 +76,7 @@ class VectorBrowserEnv(VectorEnv[dict[str, Any], Sequence[Any], Any], PickleByCo
             autoreset_mode=autoreset_mode, seeds=seeds, **options,
         )  # fmt: skip
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode is one of {self.metadata['render_modes']}, not {render_mode!r}.")
+            raise ValueError(f"render_mode must be one of {self.metadata['render_modes']}, not {render_mode!r}.")
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.autoreset_mode = AutoresetMode(autoreset_mode)
@@ -228,7 +228,7 @@ def _cores(
     elif args or options.get("task") is not None:
         raise ValueError("Give either tasks=, or a task or page for all environments, not both.")
     elif not 0 < len(tasks) <= number:
-        raise ValueError(f"{len(tasks)} tasks need as many environments at least, and one task: num_envs is {number}.")
+        raise ValueError(f"Give at least one task and at most num_envs={number}, not {len(tasks)} tasks.")
     else:
         each = islice(cycle(tasks), number)
         cores = [
@@ -266,9 +266,9 @@ def _chosen(mask: Any, number: int) -> list[int]:
     if mask is None:
         return list(range(number))
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
-        raise TypeError(f"reset_mask is a NumPy array of truth values, not {mask!r}.")
+        raise TypeError(f"reset_mask must be a NumPy array of truth values, not {mask!r}.")
     if mask.shape != (number,) or not mask.any():
-        raise ValueError(f"reset_mask has {number} truth values, one of them true at least; it is {mask!r}.")
+        raise ValueError(f"reset_mask must have {number} truth values, at least one of them true, not {mask!r}.")
     return [int(one) for one in np.flatnonzero(mask)]
 
 

@@ -95,7 +95,7 @@ def _changes(options: dict[str, Any]) -> dict[str, Any]:
 def _options(task: browser_env.Task, options: dict[str, Any]) -> dict[str, Any]:
     """Add the ID's task to the environment's options, which must not contain another task."""
     if "task" in options:
-        raise ValueError(f"The id is that of {task.id} already: leave out task=, or make {OPEN} with it.")
+        raise ValueError(f"The id already stands for {task.id}: leave out task=, or use it with {OPEN}.")
     return {"task": task, **options}
 
 
@@ -121,11 +121,11 @@ def register(id: str, task: str | type[browser_env.Task], **options: Any) -> Non
     if (known := gym.registry.get(id)) is not None:
         if known.kwargs.get("task_name") == name:
             return
-        raise ValueError(f"{id} is registered already, for {known.kwargs.get('task_name') or known.entry_point}.")
+        raise ValueError(f"{id} is already registered for {known.kwargs.get('task_name') or known.entry_point}.")
     try:
         space, _, version = gym.envs.registration.parse_env_id(id)
     except gym.error.Error as error:
-        raise ValueError(f"{id!r} is no id: {error}") from error
+        raise ValueError(f"{id!r} is not a valid id: {error}") from error
     if space is None or version is None:
         raise ValueError(f"{id!r} needs a namespace and a version, such as Shop/Order-v0.")
     gym.register(

@@ -48,7 +48,9 @@ def task_of(name: str | Task | type[Task], folder: str = "", **options: Any) -> 
     if full.partition("?")[0] == OPEN:
         fields = dict(parse_qsl(full.removeprefix(OPEN).lstrip("?"), keep_blank_values=True))
         if fields.keys() != {"start_url", "goal"}:
-            raise ValueError(f"{full!r} needs both: {OPEN}?start_url=...&goal=..., written as in a URL.")
+            raise ValueError(
+                f"{full!r} needs a start page and a goal: {OPEN}?start_url=...&goal=..., encoded as in a URL."
+            )
         return Task(**fields)
     where, given = _split(full)
     if _names_class(where):
@@ -92,7 +94,7 @@ def name_of(task: str | Task | type[Task], folder: str = "", **options: Any) -> 
             where = f"{file_path(path, folder)}:{kind}"
         return _joined(_whole(where), {**given, **options})
     if not (_is_task(task) or isinstance(task, Task)):
-        raise ValueError(f"A task is named by a class of browser_env.Task, or as file.py:Class, not by {task!r}.")
+        raise ValueError(f"A task must be a browser_env.Task, its class or a name such as file.py:Class, not {task!r}.")
     if isinstance(task, type):
         return _joined(class_name(task), options)
     if type(task) is Task:
@@ -194,7 +196,7 @@ def _joined(where: str, options: Mapping[str, Any]) -> str:
             texts[key] = value if plain else json.dumps(value)
         except TypeError:
             raise ValueError(
-                f"{where}: the option {key} is {value!r}; a task that is named has plain data as JSON has it."
+                f"{where}: the option {key} is {value!r}, but the options of a named task must be JSON data."
             ) from None
     return f"{where}?{urlencode(texts, quote_via=quote)}"
 
@@ -232,7 +234,7 @@ def _made(name: str, kind: Any, options: dict[str, Any], written: Mapping[str, s
     except ValueError:
         raise
     except (TypeError, LookupError, AttributeError, SystemExit) as error:
-        raise ValueError(f"{name} can't be made: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{name} can't be created: {type(error).__name__}: {error}") from error
 
 
 def _registered(name: str, spec: Any, options: dict[str, Any]) -> Task:
@@ -240,10 +242,10 @@ def _registered(name: str, spec: Any, options: dict[str, Any]) -> Task:
     try:
         env = gym.make(spec, disable_env_checker=True, **options).unwrapped
     except Exception as error:
-        raise ValueError(f"{name} can't be made: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{name} can't be created: {type(error).__name__}: {error}") from error
     if not isinstance(env, BrowserEnv):
         env.close()
-        raise ValueError(f"{name} is registered, but it is no environment with a browser (browser_env.BrowserEnv).")
+        raise ValueError(f"{name} is registered, but not as an environment with a browser (browser_env.BrowserEnv).")
     task = copy.deepcopy(env.task)  # the entry point may give the same task to all environments
     task.max_steps = spec.max_episode_steps or task.max_steps
     task.viewport = env.core.viewport
@@ -260,7 +262,7 @@ def _import(module: str) -> None:
 def _meant(name: str, env_id: str) -> str:
     """Return a hint on what an unknown name may have meant."""
     if name.partition("#")[0].endswith((".toml", ".py")):
-        return "; of a suite, `envs_registry.task_names` gives the tasks, and a class in a file is named file.py:Class."
+        return "; `envs_registry.task_names` lists the tasks of a suite, and a class in a file is named file.py:Class."
     near = get_close_matches(env_id, gym.registry, 1, 0.7)
     if not near and "/" not in env_id:
         ours_last = sorted(gym.registry.values(), key=lambda spec: str(spec.entry_point).startswith("selfsurf."))
@@ -268,4 +270,4 @@ def _meant(name: str, env_id: str) -> str:
         near = [ids[each] for each in get_close_matches(env_id.partition("-v")[0], ids, 1, 0.7)]
     if near:
         return f"; did you mean {near[0]}?"
-    return "; `selfsurf envs` lists the ids. Your own is file.py:Class, or module:ID if that module registers it."
+    return "; `selfsurf envs` lists the ids. Name your own task file.py:Class, or module:ID if a module registers it."

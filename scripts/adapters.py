@@ -13,19 +13,19 @@ from selfsurf.scripts.terminal.lazy import command_group
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("selfsurf.scripts.adapters:show", "Show an adapter."),
-    "convert": ("selfsurf.scripts.adapters:convert", "Convert an adapter for MLX or back."),
+    "convert": ("selfsurf.scripts.adapters:convert", "Convert an adapter to or from MLX."),
 }
 """Import path (`module:function`) and help line of each subcommand, by name."""
 
 app = command_group(COMMANDS)
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the adapter.")]
-_BASE = "Its base model: short name, folder, or hub id of a model that is on this machine."
+_BASE = "Base model of the adapter: short name, folder, or hub id of a model that is on this machine."
 
 
 def show(
     folder: Folder,
-    base: Annotated[str, typer.Option(help=f"{_BASE} Checks that the adapter belongs to it.")] = "",
+    base: Annotated[str, typer.Option(help=f"{_BASE} If given, the adapter is checked against it.")] = "",
     as_json: Json = False,
 ) -> None:
     """Print an adapter's format, base model and prompt, and any obstacles to serving it with vLLM or TensorRT-LLM."""
@@ -61,7 +61,9 @@ def convert(
     out: Annotated[Path, typer.Argument(help="A new folder.")],
     to: Annotated[Literal["mlx", "peft"], typer.Option(help="The format to write.")],
     base: Annotated[str, typer.Option(help=_BASE)],
-    verify: Annotated[bool, typer.Option(help="Then run both in PEFT and MLX, and compare the logits.")] = False,
+    verify: Annotated[
+        bool, typer.Option(help="Afterwards run the adapter in PEFT and in MLX, and compare the logits.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Convert an adapter from PEFT's format for MLX, or from MLX's for PEFT, vLLM and TensorRT-LLM."""
@@ -83,6 +85,6 @@ def convert(
     if verify:
         found = facts["verified"]
         typer.echo(
-            f"{found['modules']} layers; it moves logits by up to {found['moved']:.3g}; MLX and PEFT differ by "
-            f"{found['difference']:.2g} (tolerance {found['tolerance']:.2g})."
+            f"{found['modules']} layers; the adapter changes logits by up to {found['moved']:.3g}; MLX and PEFT differ "
+            f"by {found['difference']:.2g} (tolerance {found['tolerance']:.2g})."
         )

@@ -30,12 +30,16 @@ PATIENCE = 30.0
 
 
 def main(
-    run: Annotated[Path | None, typer.Argument(help="Folder of the run; without it all in runs/ are listed.")] = None,
-    text: Annotated[str, typer.Argument(help="The answer; without it the question is shown.")] = "",
-    web: Annotated[bool, typer.Option("--web", help="Take the answer from a page, whose address is printed.")] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="End the run as stopped, with its browser.")] = False,
+    run: Annotated[
+        Path | None, typer.Argument(help="Folder of the run. If omitted, the runs in runs/ are listed.")
+    ] = None,
+    text: Annotated[str, typer.Argument(help="The answer. If omitted, the question is shown.")] = "",
+    web: Annotated[
+        bool, typer.Option("--web", help="Take the answer from a web page, and print the page's address.")
+    ] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the run as stopped, and close its browser.")] = False,
     detach: Annotated[
-        bool, typer.Option("--detach", help="A run whose process has ended goes on in the background, not here.")
+        bool, typer.Option("--detach", help="If the process of the run has ended, continue the run in the background.")
     ] = False,
     as_json: Json = False,
 ) -> int:
@@ -54,11 +58,13 @@ def main(
     except EpisodeError as error:
         raise typer.BadParameter(str(error)) from None
     if not kept.there:
-        raise typer.BadParameter(f"{run} waits for nobody: it has ended, or was begun without --wait.")
+        raise typer.BadParameter(f"{run} is not waiting: it has ended, or was started without --wait.")
     here = kept.hold()
     if stop and not here:
         if not kept.stop(PATIENCE):
-            raise typer.BadParameter(f"Its process has not ended within {PATIENCE:.0f} s: kill it, and repeat this.")
+            raise typer.BadParameter(
+                f"The process of the run has not ended within {PATIENCE:.0f} s. Kill it, then repeat the command."
+            )
         here, episode = True, Episode(run)
     if here and (stop or episode.meta["ended"] is not None or end_of(episode)):
         return _end(kept, episode, as_json=as_json)
@@ -70,7 +76,7 @@ def main(
             now = kept.question if kept.there else None
             if now != question:
                 kept.let_go()
-                _say("It does not wait for that any more: your answer was not taken.", as_json, waiting=_public(now))
+                _say("The run no longer asks this question. Your answer was not used.", as_json, waiting=_public(now))
                 return 1
         if here and text:  # saved first, in case this process is killed before the answer is used
             kept.bring_instead(question, text)
@@ -81,18 +87,18 @@ def main(
         return _show(run, question, here=here, as_json=as_json)
     if not here:
         if question is None:
-            _say(f"{run} does not wait for anybody: it is at work.", as_json, waiting=None)
+            _say(f"{run} is working and has no open question.", as_json, waiting=None)
             return 1
         if not kept.bring(question, text):
-            _say("It has been answered already.", as_json, waiting=None)
+            _say("The question has already been answered.", as_json, waiting=None)
             return 1
         _say("Answered; the run goes on.", as_json, answered=text)
         return 0
     if question is None and text:
-        print("It did not wait for an answer, and goes on without yours.", file=sys.stderr)
+        print("The run had no open question and continues without your answer.", file=sys.stderr)
     if detach:
         return _detach(kept, as_json=as_json)
-    print("The run's process had ended: this one goes on with it.", file=sys.stderr)
+    print("The process of the run had ended. The run continues in this process.", file=sys.stderr)
     from selfsurf.scripts.run import Settings, carry_out
 
     try:
@@ -100,8 +106,8 @@ def main(
     except (OSError, ValueError) as error:
         kept.let_go()
         raise typer.BadParameter(
-            f"{kept.running}, which the run goes on with, is damaged: {first_line(error)}. End it: selfsurf answer "
-            f"{run} --stop"
+            f"{kept.running}, which the run needs, is damaged: {first_line(error)}. End the run: selfsurf answer {run} "
+            "--stop"
         ) from None
     return carry_out(settings, kept, text if question is not None else None)
 
@@ -115,7 +121,12 @@ def _detach(kept: WaitingRun, *, as_json: bool) -> int:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
-    _say(f"The run goes on in process {process.pid}; it writes to {log}.", as_json, process=process.pid, log=str(log))
+    _say(
+        f"The run continues in process {process.pid}, which writes to {log}.",
+        as_json,
+        process=process.pid,
+        log=str(log),
+    )
     return 0
 
 
@@ -133,7 +144,7 @@ def _list(*, as_json: bool) -> int:
     if as_json:
         print(json.dumps(rows))
     elif not rows:
-        print("No run in runs/ waits.")
+        print("No run in runs/ is waiting.")
     for row in [] if as_json else rows:
         state = printable(row["waiting"]["text"]) if row["waiting"] else "at work" if row["alive"] else "was cut off"
         print(f"{row['run']}: {state}")

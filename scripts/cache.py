@@ -14,7 +14,7 @@ from selfsurf.scripts.terminal.arguments import Json
 def main(
     folder: Annotated[Path, typer.Argument(help="Folder of the cache.", show_default=False)],
     episodes: Annotated[
-        list[Path] | None, typer.Argument(help="Episodes to keep, or folders with some below them.")
+        list[Path] | None, typer.Argument(help="Episodes to keep, or folders that contain episodes.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -16,7 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Import path (`module:function`) and help line of each subcommand, by name."""
 
-app = command_group(COMMANDS, "Show what the commands' options are here.")
+app = command_group(COMMANDS, "Show the values of the commands' options.")
 
 
 class Settings(Arguments):
@@ -34,7 +34,7 @@ def show(settings: Settings) -> None:
     """
     unknown = [name for name in settings.tables if name not in TABLES]
     if unknown:
-        raise typer.BadParameter(f"There is no {unknown[0]}; there are {', '.join(TABLES)}.")
+        raise typer.BadParameter(f"There is no table {unknown[0]}; choose from {', '.join(TABLES)}.")
     found = {name: resolved(name) for name in settings.tables or TABLES}
     if settings.as_json:
         rows = {

@@ -69,7 +69,7 @@ def show(report: dict[str, Any]) -> None:
         ["mean of trained tasks", *(_cell(arm["groups"]["trained"]) for arm in arms.values())],
         ["perplexity, general text", f"{text['before']:.2f}", *blanks, after],
     ]
-    title = "Success (raw reward 1) on seeds that training never saw, with 95% intervals"
+    title = "Success (raw reward 1) on seeds that training did not use, with 95% intervals"
     print_table(("task", *arms), rows, title, width=150)
     seconds = report["seconds"]
     total = sum(value for name, value in seconds.items() if name != "this_start")

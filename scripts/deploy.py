@@ -44,7 +44,7 @@ class ServerArguments(Arguments):
         from selfsurf.sdft.service.client import ServiceClient, ServiceError
 
         if not self.server_url.startswith(("http://", "https://")):
-            raise typer.BadParameter(f"--server-url (or {NAME}) is an address such as https://gpu.example.org.")
+            raise typer.BadParameter(f"--server-url (or {NAME}) must be an address such as https://gpu.example.org.")
         try:
             return ServiceClient(self.server_url, os.environ.get(TOKEN, ""), patience=self.patience)
         except ServiceError as error:
@@ -89,7 +89,7 @@ def main(settings: Settings) -> int:
     from selfsurf.sdft.service.schemas import MOST_EPISODES, Hyperparameters, TrainRequest
 
     if not settings.episodes:
-        raise typer.BadParameter("--episodes: which recorded episodes are to be learned from?")
+        raise typer.BadParameter("--episodes: name the folders of the recorded episodes to learn from.")
     given = read_set(settings.set_)
     for name in ("seed", "steps"):
         if name in given:
@@ -106,7 +106,9 @@ def main(settings: Settings) -> int:
     console.print(stored.text(), markup=False, highlight=False)
     folders = [one.folder for one in stored.episodes]
     if len(folders) > MOST_EPISODES:
-        raise typer.BadParameter(f"--episodes: {len(folders):,} episodes; one training takes {MOST_EPISODES:,}.")
+        raise typer.BadParameter(
+            f"--episodes: {len(folders):,} episodes are given; one training takes at most {MOST_EPISODES:,}."
+        )
     try:
         for folder in folders:
             episode_id(folder)
@@ -127,7 +129,7 @@ def main(settings: Settings) -> int:
             return 1
         except KeyboardInterrupt:
             shown.close()
-            console.print("Interrupted: what the server trains goes on, and the same command follows it again.")
+            console.print("Interrupted. The training continues on the server; the same command follows it again.")
             return interrupts.exit_code or 130
     done["run"] = shlex.join(_run_command(settings, folders[0], out))
     if settings.as_json:

@@ -48,10 +48,10 @@ def show(checks: list[Check]) -> None:
     typer.echo()
     if not failed:
         without = any(check.name == "transformers" and check.state == "optional" for check in checks)
-        agents = f" Agents on a local model, and training, need {how_to_install('train')}." if without else ""
+        agents = f" Local models and training need {how_to_install('train')}." if without else ""
         what = f"What is installed works: {', '.join(['the environment', *asked_for()[1:]])}."
         typer.secho(f"{what}{agents}", fg="green")
         return
-    typer.secho(f"What is installed can't run: {len(failed)} of {len(checks)} checks failed.", fg="red")
+    typer.secho(f"The installation is faulty: {len(failed)} of {len(checks)} checks failed.", fg="red")
     for check in failed:
         typer.echo(f"  {check.group}: {check.name}: {check.found}\n    -> {check.fix}")

@@ -36,9 +36,9 @@ def main(settings: Settings) -> int:
     from selfsurf.browser_env.goal.spec import SpecError
 
     if settings.out is not None and settings.out.exists():
-        raise typer.BadParameter(f"--out: {settings.out} is there already; give another file.")
+        raise typer.BadParameter(f"--out: {settings.out} already exists; give another file.")
     if not settings.sentence.strip():
-        raise typer.BadParameter("Say what the goal is, in a sentence.")
+        raise typer.BadParameter("Give the goal as a sentence.")
     policy = make_policy(settings.agent, read_options(settings.set_, settings.model, ""))
     try:
         spec = GoalInterpreter(policy).draft(settings.sentence)

@@ -16,7 +16,7 @@ OURS = "selfsurf"
 
 
 def main(
-    match: Annotated[str, typer.Option(help="Only ids that contain this, whatever the case.")] = "",
+    match: Annotated[str, typer.Option(help="Show only ids that contain this text, in any case.")] = "",
     as_json: Json = False,
 ) -> int:
     """Print one line per environment; return 1 if none matches."""

@@ -97,7 +97,7 @@ def _judge(settings: Settings) -> ModelJudge | None:
     options = read_options(settings.set_, settings.model, "")
     if not settings.judge:
         if options:
-            raise typer.BadParameter("--model and --set are the judge's: give --judge, too.")
+            raise typer.BadParameter("--model and --set are options of the judge: add --judge.")
         return None
     return make_judge(settings.judge, options)
 
@@ -122,7 +122,7 @@ def make_policy(name: str, options: dict[str, Any]) -> Policy:
     from selfsurf import agents
 
     if name in ("oracle", "random", "scripted"):
-        raise typer.BadParameter(f"{name} is no language model.")
+        raise typer.BadParameter(f"{name} is not a language model.")
     agent = agents.make(name, **checked_options(name, options, 0))
     policy: Policy | None = getattr(agent, "policy", None)
     if policy is None:
@@ -142,14 +142,14 @@ def _judged(folder: Path, spec: GoalSpec | None, ask: ModelJudge | None, *, dry:
             raise EpisodeError(" ".join(damages))
         evidence = evidence_of(episode)
         if episode.meta["outcome"] == "running":
-            raise EpisodeError("it has not ended, or was cut off")
+            raise EpisodeError("the episode is still running, or was cut off")
         # the task ended the episode, whether or not the agent claimed to be done
         evidence.ended = episode.meta["outcome"] in ("solved", "failed")
         says, details = "unknown", dict[str, Any]()
         if episode.meta["outcome"] == "env_error":
             why = f"the infrastructure failed: {episode.meta['outcome_detail']}"
         elif spec is not None and not spec.pattern and evidence.goal.split() not in ([], spec.goal.split()):
-            why = f"the specification is of another goal, {spec.goal!r}, not {evidence.goal!r}"
+            why = f"the specification is for the goal {spec.goal!r}, not for {evidence.goal!r}"
         else:
             checker = checker_of(spec, episode.meta, ask)
             try:

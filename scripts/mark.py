@@ -24,8 +24,8 @@ class PersonVerdict(StrEnum):
 
 def main(
     episode: Annotated[Path, typer.Argument(help="Folder of a finished episode.")],
-    says: Annotated[PersonVerdict, typer.Argument(help="What you found; unknown withdraws an earlier mark of yours.")],
-    why: Annotated[str, typer.Option(help="The reason, for whoever reads it later.")] = "",
+    says: Annotated[PersonVerdict, typer.Argument(help="Your verdict; unknown withdraws your earlier mark.")],
+    why: Annotated[str, typer.Option(help="The reason for the verdict.")] = "",
     as_json: Json = False,
 ) -> None:
     """Record whether an episode reached its goal. Exit code 2: the episode can't be marked.

@@ -75,7 +75,7 @@ def make_providers(settings: Settings) -> list[Provider]:
     if "webview" in settings.provider and not settings.webview:
         raise typer.BadParameter("The provider webview needs --webview, such as http://127.0.0.1:9222.")
     if len(set(settings.provider)) < len(settings.provider):
-        raise typer.BadParameter("--provider: each one once.")
+        raise typer.BadParameter("--provider: name each provider only once.")
     words = _words(settings)
     try:
         return [make(name, given.get(name, {}), **words) for name in settings.provider]

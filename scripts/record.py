@@ -83,9 +83,9 @@ def main(settings: Settings) -> int:
                 raise typer.BadParameter(f"--files: {settings.files} is not a folder.")
             return _replay(settings, Episode(settings.replay))
         if bool(task) == bool(url or settings.goal) and not (task and settings.goal):
-            raise typer.BadParameter("Give either --url (and --goal), or --task, or --replay.")
+            raise typer.BadParameter("Give --url, --goal or both; or give --task; or give --replay.")
         if task and settings.goal:
-            raise typer.BadParameter("A task has its own goal; leave --goal out.")
+            raise typer.BadParameter("Leave out --goal: a task has its own goal.")
         if url:
             check_address(url)
         with refused_together() as checking:
@@ -95,7 +95,7 @@ def main(settings: Settings) -> int:
                 folder = episode_folder(settings.out, settings.name)
             with checking():
                 if outcome not in ("ask", "solved", "failed", "stopped"):
-                    raise typer.BadParameter(f"--outcome is ask, solved, failed or stopped, not {outcome!r}.")
+                    raise typer.BadParameter(f"--outcome must be ask, solved, failed or stopped, not {outcome!r}.")
             with checking():
                 options = environment_options(settings.environment)
             with checking():
@@ -179,11 +179,11 @@ def _replay(settings: Settings, episode: Episode) -> int:
 
     meta, files = episode.meta, settings.files
     if episode.being_written:
-        raise typer.BadParameter(f"--replay: {episode.folder} is still being recorded: end that first.")
+        raise typer.BadParameter(f"--replay: {episode.folder} is still being recorded: end the recording first.")
     if (episode.folder / "manifest.json").exists() and (damages := episode.damage()):
         raise typer.BadParameter(
-            f"The episode is damaged: {' '.join(damages)} Nothing of it is played; if you changed it yourself, delete "
-            f"{episode.folder / 'manifest.json'}."
+            f"The episode is damaged: {' '.join(damages)} Nothing was played. If you changed the episode yourself, "
+            f"delete {episode.folder / 'manifest.json'}."
         )
     first = next(episode.steps(), None)
     url = first["observation"].get("url", "") if first else ""
@@ -191,7 +191,7 @@ def _replay(settings: Settings, episode: Episode) -> int:
     name = recorded_name(meta, url)
     if foreign := unloaded(name):
         raise typer.BadParameter(
-            f"The episode is of a task in {foreign}, which is not imported only because it names it: if you know that "
+            f"The episode names a task in {foreign}, which is not imported without your permission: if you trust this "
             f"file, add --trust {foreign}."
         )
     _, task = chosen_task(name, "", "")
@@ -217,13 +217,13 @@ def _replay(settings: Settings, episode: Episode) -> int:
         host = host_and_port(task.start_url or "")[0]
         if PRIVATE in str(error) and host:
             why = str(error).rstrip(".")
-            raise EnvError(f"{why}. If you know the episode and that site, add --allowed {host}.") from error
+            raise EnvError(f"{why}. If you trust the episode and the site, add --allowed {host}.") from error
         raise
     done = sum(step.done for step in result.steps)
     if settings.as_json:
         print(json.dumps(result.to_dict()))
     else:
-        print(f"{done} of {len(result.steps)} actions done. {result.difference or 'It ended as it did.'}")
+        print(f"{done} of {len(result.steps)} actions done. {result.difference or 'The outcome is as recorded.'}")
     return 0 if result.complete and result.same_outcome else 1
 
 
@@ -233,6 +233,6 @@ def _check_secrets(given: tuple[str, ...]) -> None:
         name, _, reference = item.partition("=")
         if "@" not in name:
             raise typer.BadParameter(
-                f"--secret {name}: an episode says itself where it is typed. Name the hosts that may have it: "
+                f"--secret {name}: the episode decides where the secret is typed. Name the hosts that may receive it: "
                 f"--secret {name}@HOST={reference}"
             )

@@ -99,7 +99,7 @@ class Settings(AgentArguments, LimitArguments, LogArguments, EnvironmentArgument
     seed: int = Field(default=0, ge=0)
     """Seed of the episode."""
     max_steps: int | None = Field(
-        default=None, ge=1, description=f"Step limit; the task's own, or {OPEN_STEPS}, if not given."
+        default=None, ge=1, description=f"Step limit; by default the task's own, or {OPEN_STEPS}."
     )
     headful: bool = False
     """Show the browser window."""
@@ -136,23 +136,23 @@ def main(settings: Settings) -> int:
     given = settings.spec or settings.goal
     if bool(settings.task) == bool(given) or (settings.task and (settings.goal or settings.url or settings.schema_)):
         raise typer.BadParameter(
-            "Give one of: --task; --goal, with --url or else from a blank tab; --spec, whose goal and start --goal and "
-            "--url replace."
+            "Give --task, --goal or --spec. A goal starts at --url, by default on a blank tab. With --spec, --goal and "
+            "--url override its goal and start page."
         )
     if settings.url:
         check_address(settings.url)
     if settings.cache is not None and settings.train:
-        raise typer.BadParameter("--train learns from a model's own actions: leave out --cache.")
+        raise typer.BadParameter("Leave out --cache: --train learns from a model's own actions.")
     if (settings.train or settings.upload) and settings.redacted is Redacted.FULL:
-        raise typer.BadParameter("--train and --upload go with --redacted secrets: nothing can be learned from less.")
+        raise typer.BadParameter("--train and --upload need --redacted secrets: fully redacted episodes teach nothing.")
     if settings.wait and settings.redacted is Redacted.FULL:
         raise typer.BadParameter(
-            "--wait goes with --redacted secrets: a run goes on from its episode, and needs the goal as it was."
+            "--wait needs --redacted secrets: a run continues from its episode, which must hold the whole goal."
         )
     if settings.wait and settings.task:
         raise typer.BadParameter(
-            "--wait goes with --goal or --spec: what a task's setup keeps in this process, and the pages that it "
-            "serves, would be lost with it. Give its goal and --url, or what tells its success as --spec."
+            "--wait needs --goal or --spec: a task's state and the pages that it serves end with this process. Give "
+            "the goal and --url of the task, or its success criteria as --spec."
         )
     return carry_out(asking(settings, wait=settings.wait))
 
@@ -186,7 +186,7 @@ def carry_out(settings: Settings, kept: WaitingRun | None = None, answer: str | 
                     wanted.answer_form = answer_form(settings.schema_)
                     if agent == "oracle" and not wanted.has_oracle:
                         raise typer.BadParameter(
-                            "There is no oracle for this: only tasks have one (`selfsurf envs`), not all."
+                            "There is no oracle for this. Some of the tasks that `selfsurf envs` lists have one."
                         )
                 with checking():
                     around = environment_options(settings.environment, later=True, wait=settings.wait)

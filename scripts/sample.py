@@ -65,7 +65,7 @@ def main(settings: Settings) -> int:
             print(f"{handle}: {one.goal}")
     print(
         f"{len(found.candidates) - before} new of {len(found.candidates)} candidates in {settings.out}; "
-        f"{found.duplicates} episodes are like others. Read them, then: selfsurf sample --accept NAME"
+        f"{found.duplicates} episodes resemble others. Review the candidates, then: selfsurf sample --accept NAME"
     )
     for why, number in found.reasons.items():
         print(f"Left out because {why}: {number}")
@@ -91,6 +91,6 @@ def _accept(settings: Settings, known: CandidateFile) -> int:
     print(json.dumps({"accepted": files}) if settings.as_json else "\n".join(files))
     for name, one in chosen.items():
         if all("question" in criterion for criterion in one.criteria):
-            told = "only questions for a model, so `bench run` gives it no verdict: add a criterion, such as text"
+            told = "only questions for a model, so `bench run` can't judge it: add another criterion, such as text"
             print(f"{name} has {told}, or judge its episodes with `selfsurf judge`.", file=sys.stderr)
     return 0

@@ -78,7 +78,9 @@ def main(settings: Settings) -> int:
 
     tokens = _tokens(settings.token_file)
     if not tokens and settings.host not in ("127.0.0.1", "::1", "localhost"):
-        raise typer.BadParameter(f"--host {settings.host} can be reached from elsewhere: set {TOKEN}, or --token-file.")
+        raise typer.BadParameter(
+            f"--host {settings.host} can be reached from other machines: set {TOKEN}, or give --token-file."
+        )
     allowed = ServiceSettings(
         models=_models(settings.model),
         enrich=_enrichment(settings),
@@ -92,7 +94,7 @@ def main(settings: Settings) -> int:
     )
     make_folder(settings.folder, "FOLDER")
     if any(settings.folder.iterdir()) and not any((settings.folder / name).exists() for name in _ITS_OWN):
-        raise typer.BadParameter(f"FOLDER {settings.folder} holds other things: name a new or an empty folder.")
+        raise typer.BadParameter(f"FOLDER {settings.folder} holds other files: give a new or an empty folder.")
     try:
         lock = FolderLock(settings.folder)
     except FolderInUse as error:
@@ -107,7 +109,7 @@ def main(settings: Settings) -> int:
         app = make_app(settings.folder.resolve(), allowed, tokens)
     except sqlite3.DatabaseError as error:
         raise typer.BadParameter(
-            f"{settings.folder}/service.db can't be read ({error}): put a copy of it back, or move it away."
+            f"{settings.folder}/service.db can't be read ({error}): restore a copy, or move the file away."
         ) from None
     port = listening.getsockname()[1]
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -145,7 +147,8 @@ def _tokens(file: Path | None) -> list[str]:
             raise typer.BadParameter(f"--token-file {file} holds no token.")
     if any(len(token) < 16 for token in found):
         raise typer.BadParameter(
-            "A token has at least 16 characters: python -c 'import secrets; print(secrets.token_urlsafe())'"
+            "A token needs at least 16 characters. Create one with: python -c 'import secrets; "
+            "print(secrets.token_urlsafe())'"
         )
     return found
 
@@ -181,6 +184,6 @@ def _models(given: tuple[str, ...]) -> dict[str, str]:
         model_files.check(one)
         name = folder.resolve().name if folder.is_dir() else one
         if name in found:
-            raise typer.BadParameter(f"--model {one}: there are two models called {name}.")
+            raise typer.BadParameter(f"--model {one}: two models are called {name}.")
         found[name] = str(folder.resolve()) if folder.is_dir() else one
     return found

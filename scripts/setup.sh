@@ -219,8 +219,8 @@ fi
 
 if [ -e "$unfinished" ] || ! new_enough "$python"; then
     if [ -e "$venv" ] && [ ! -e "$unfinished" ]; then
-        old=$("$python" -V 2>/dev/null) && fail "$root/$venv is of $old, and 3.11 or newer is needed: remove it and try again"
-        say "$root/$venv has no working Python: it is made anew"
+        old=$("$python" -V 2>/dev/null) && fail "$root/$venv has $old, but 3.11 or newer is needed: remove the folder and try again"
+        say "$root/$venv has no working Python: creating it again"
     fi
     base=$(find_python) || {
         if [ -z "${PYTHON:-}" ] && has_apt; then
@@ -229,13 +229,13 @@ if [ -e "$unfinished" ] || ! new_enough "$python"; then
         fi
         base=$(find_python) || fail "Python 3.11 or newer is needed, but ${PYTHON:-python3} is $("${PYTHON:-python3}" -V 2>&1 || true)
 Install it (Debian, Ubuntu: apt-get install python3 python3-venv; Mac: https://www.python.org/downloads),
-or say where it is: PYTHON=/path/to/python3.11 bash scripts/setup.sh"
+or give its path: PYTHON=/path/to/python3.11 bash scripts/setup.sh"
     }
     log=$(mktemp)
     step "$("$base" -V) environment in $venv" make_venv "$base" || {
-        has_apt || { show_log; fail "no $venv could be made (on Debian, Ubuntu: apt-get install python3-venv ca-certificates)"; }
+        has_apt || { show_log; fail "$venv could not be created (on Debian, Ubuntu: apt-get install python3-venv ca-certificates)"; }
         step "apt-get install python3-venv ca-certificates" apt_install python3-venv ca-certificates || true
-        step "$("$base" -V) environment in $venv" make_venv "$base" || { show_log; fail "no $venv could be made"; }
+        step "$("$base" -V) environment in $venv" make_venv "$base" || { show_log; fail "$venv could not be created"; }
     }
     mv "$log" "$root/$venv/setup.log"
     log=$root/$venv/setup.log

@@ -107,7 +107,7 @@ def main(settings: Settings) -> int:
     if settings.export is not None:
         code = _exported(settings.export, as_json=settings.as_json)
         if not code:
-            console.print("The training's own command with --resume resumes from there.")
+            console.print("To resume the training from there, repeat its command with --resume.")
         return code
     settings = _with_all_folders(settings)
     _check_out(settings)
@@ -196,7 +196,7 @@ def main(settings: Settings) -> int:
         except KeyboardInterrupt:
             last = last_step(out)
             if last is None:
-                console.print("Interrupted in the first step: the same command begins again.")
+                console.print("Interrupted in the first step. The same command starts again from the beginning.")
             else:
                 if is_first():
                     _exported(out)
@@ -276,10 +276,10 @@ def _shown(settings: Settings, *, hindsight: bool) -> dict[str, Any]:
     if settings.verifier and not settings.episodes:
         raise typer.BadParameter("--verifier learns from recorded episodes: give their folders as --episodes.")
     if settings.offline and settings.live:
-        raise typer.BadParameter("--live plays, and --offline does not: leave out one of them.")
+        raise typer.BadParameter("Give --live or --offline, not both: --live plays in a browser, --offline doesn't.")
     if settings.episodes:
         if not settings.offline:
-            raise typer.BadParameter("--episodes are learned from without a browser: add --offline.")
+            raise typer.BadParameter("Add --offline: learning from --episodes opens no browser.")
         if shown:
             raise typer.BadParameter("Give --episodes or --demonstrations, not both.")
         _check_unplayed(settings)
@@ -295,7 +295,7 @@ def _shown(settings: Settings, *, hindsight: bool) -> dict[str, Any]:
     if settings.live or settings.tasks:
         return {**learned_from(shown), "live": settings.live}
     _check_unplayed(settings)
-    console.print("The recording alone is learned from, without a browser; --live also plays there.", highlight=False)
+    console.print("Learning from the recordings without a browser. Add --live to play as well.", highlight=False)
     return as_recorded(shown, hindsight=hindsight)
 
 
@@ -305,7 +305,7 @@ def _check_unplayed(settings: Settings) -> None:
 
     given = settings._typed & EnvironmentSettings.model_fields.keys()
     if names := sorted(f"--{name.replace('_', '-')}" for name in given):
-        raise typer.BadParameter(f"{', '.join(names)}: nothing is played, and no browser is opened. Leave it out.")
+        raise typer.BadParameter(f"{', '.join(names)}: not allowed here, because no browser is opened.")
 
 
 def _warn_of(recorded: dict[str, Any]) -> None:
@@ -314,8 +314,8 @@ def _warn_of(recorded: dict[str, Any]) -> None:
 
     learned = Agreement.model_validate(recorded)
     if not learned.enough:
-        text = f"The adapter has not learned all that was recorded. {learned.text()}"
-        console.print(f"{text} More --steps, or more recordings, help.", style="yellow", markup=False, highlight=False)
+        text = f"The adapter has not learned all recorded actions. {learned.text()}"
+        console.print(f"{text} Give more --steps, or more recordings.", style="yellow", markup=False, highlight=False)
     elif learned.choices:
         console.print(learned.choices_text(), markup=False, highlight=False)
 
@@ -336,25 +336,25 @@ def _summary_text(summary: dict[str, Any]) -> str:
     text = f"Adapter: {text}"
     if "recorded" in summary:
         one = summary["recorded"]
-        text += f" (does {one['right']} of {one['of']} {'held-out ' * one['held_out']}recorded actions)"
+        text += f" (reproduces {one['right']} of {one['of']} {'held-out ' * one['held_out']}recorded actions)"
     if "distilled" in summary:
         share = f"{summary['distilled']:.0%} of the rows with a recorded action"
-        text += f", {share} learned from the teacher, the others from the action"
+        text += f", {share} learned from the teacher, the others from the recorded action"
     if "evaluation" not in summary:
         return text
     found = summary["evaluation"]
     (best, base), times = (found["best"], found["base"]), found["rollbacks"]
     rates = ["unknown" if one["success"] is None else f"{one['success']:.2f}" for one in (base, best)]
-    what = f"held-out {found['measure']}" if found["held_out"] else "no gain is claimed; agreement where it learned"
+    what = f"held-out {found['measure']}" if found["held_out"] else "agreement on trained states (no gain shown)"
     told = extent(found)
     state = (
         f"the state after step {best['step']}"
         if best["step"]
-        else "as it began, since no later state was seen to do better"
+        else "the state at the start, because no later state did better"
     )
     return (
         f"{text}, {state}: "
         f"{what} {rates[0]} before, {rates[1]} after" + f" ({told})" * bool(told)
         + f"; perplexity {base['perplexity']:.2f} before, {best['perplexity']:.2f} after"
-        + f"; it went back to the best state {times} time{'s' * (times != 1)}" * bool(times)
+        + f"; the training returned to the best state {times} time{'s' * (times != 1)}" * bool(times)
     )  # fmt: skip

@@ -26,7 +26,7 @@ COLOURS = {"solved": "green", "failed": "red", "env_error": "magenta", "timeout"
 
 def main(
     episode: Annotated[Path, typer.Argument(help="Folder of an episode.")],
-    full: Annotated[bool, typer.Option(help="Show whole pages and tracebacks, not their first or last lines.")] = False,
+    full: Annotated[bool, typer.Option(help="Show pages and tracebacks in full.")] = False,
     as_json: Json = False,
 ) -> int:
     """Print an episode step by step: page, action and result. Exit code 1: the episode is damaged."""
@@ -62,7 +62,7 @@ def _near(path: Path) -> str:
     """Return up to five episodes below a folder that is not an episode itself, as a hint."""
     below = (each.parent for each in sorted(path.glob("*/**/episode.json")))
     found = [str(each) for _, each in zip(range(5), below, strict=False)]
-    return "\nEpisodes below it, for example:\n  " + "\n  ".join(found) if found else ""
+    return "\nEpisodes below this folder, for example:\n  " + "\n  ".join(found) if found else ""
 
 
 def _head(meta: dict[str, Any]) -> Table:
@@ -132,14 +132,14 @@ def _end(
     if totals.get("judged", True):
         text += f", reward {totals.get('reward', 0):g}"
     elif verdict is None:
-        text += "; nobody has judged it (selfsurf judge, selfsurf mark)" * done
+        text += "; nobody has judged the episode (selfsurf judge, selfsurf mark)" * done
     teaches = done or (verdict is not None and verdict.solved)
     if meta["outcome"] == "env_error":
         text += "; not the agent's doing"
     elif meta["trainable"] is False:
         text += "; the agent's own error" * bool(meta["traceback"])
     if not teaches and (meta["outcome"] == "env_error" or meta["trainable"] is False):
-        text += "; not to be learned from"
+        text += "; not used for training"
     if meta["outcome"] == "running":
         text += "; it goes on" if going_on else "; it was cut off"
     if marks:

@@ -111,7 +111,7 @@ def _check_kinds(model: Any, lora: Any, rollouts: Any) -> None:
         ("rollouts", rollouts, (RolloutSettings, type(None)), "a RolloutSettings, such as RolloutSettings(workers=2)"),
     ):
         if not isinstance(value, kinds):
-            raise TypeError(f"{name} is {instead}, not {value!r}.")
+            raise TypeError(f"{name} must be {instead}, not {value!r}.")
 
 
 def _adapter(base: TransformersPolicy, lora: LoraConfig | None) -> tuple[Any, Any]:
@@ -122,8 +122,8 @@ def _adapter(base: TransformersPolicy, lora: LoraConfig | None) -> tuple[Any, An
         return made, made
     if lora is not None or not hasattr(base.model, "get_base_model"):
         raise ValueError(
-            f"{base.name} has an adapter already: give a policy around its PEFT model and leave out lora, or load it "
-            "anew."
+            f"{base.name} already has an adapter: leave out lora and give a policy around its PEFT model, or reload "
+            "the base model."
         )
     return there[STUDENT], None
 

@@ -290,19 +290,19 @@ class TrainSettings(BaseModel):
         self.__dict__.update({key: one for key, one in _OFFLINE.items() if key not in self.model_fields_set})
         if "feedback" in self.contexts:
             raise ValueError(
-                "the context \"feedback\" can't be had offline: what the student's own action leads to is not recorded"
+                'the context "feedback" is not available offline: the student\'s sampled actions are not played'
             )
         if self.contexts not in (("demonstration",), ("demonstration", "hindsight")):
             raise ValueError(
-                'offline the teacher is told what was done: contexts is ["demonstration"], or left out, or '
-                '["demonstration", "hindsight"]'
+                'offline the teacher is shown recorded actions: set contexts to ["demonstration"] or '
+                '["demonstration", "hindsight"], or leave it out'
             )
         names = ("tasks", "demonstrations", "evaluate_tasks", "lead", "practice", "live", "hindsight_episodes")
         played = [name for name in names if getattr(self, name)]
         if self.rollouts.workers:
             played.append("rollouts.workers")
         if played:
-            raise ValueError(f"episodes are learned from offline, and nothing is played: leave out {', '.join(played)}")
+            raise ValueError(f"offline training plays no episodes: leave out {', '.join(played)}")
         return self
 
     @model_validator(mode="after")
@@ -311,20 +311,22 @@ class TrainSettings(BaseModel):
             raise ValueError("there is nothing to learn: give tasks, demonstrations or episodes")
         if ("demonstration" in self.contexts) != bool(self.demonstrations or self.episodes):
             raise ValueError(
-                'demonstrations and the context "demonstration" need each other: contexts=["demonstration", ...] reads '
-                "them, others don't"
+                'demonstrations and the context "demonstration" need each other: give both, as in '
+                'contexts=["demonstration"], or neither'
             )
         if (self.demonstrations or self.episodes) and self.recorded_rows and self.importance_clip is not None:
-            raise ValueError("importance_clip weighs what the student sampled: set recorded_rows=0, or leave it out")
+            raise ValueError(
+                "importance_clip applies only to actions that the student sampled: set recorded_rows=0, or leave it out"
+            )
         if self.enrich is not None and (self.role == "verifier" or not {*self.enrich.contexts} & {*self.contexts}):
             what = "a verifier has no teacher" if self.role == "verifier" else f"contexts is {list(self.contexts)}"
-            raise ValueError(f"nothing of what enrich explains would be learned: {what}")
+            raise ValueError(f"nothing would be learned from the explanations of enrich: {what}")
         if self.hindsight_episodes and "hindsight" not in self.contexts:
-            raise ValueError('hindsight_episodes are for the context "hindsight": name it in contexts, or omit them')
+            raise ValueError('hindsight_episodes need the context "hindsight": add it to contexts, or leave them out')
         if self.evaluate_tasks and not self.evaluate_every:
-            raise ValueError("evaluate_tasks are evaluated every evaluate_every steps: set that, too")
+            raise ValueError("evaluate_tasks requires evaluate_every: set both")
         if self.stop_at_success is not None and not self.evaluate_every:
-            raise ValueError("stop_at_success is looked at every evaluate_every steps: set that, too")
+            raise ValueError("stop_at_success requires evaluate_every: set both")
         if twice := sorted({task for task in self.tasks if self.tasks.count(task) > 1}):
             raise ValueError(f"{', '.join(twice)}: named twice")
         return self
@@ -345,7 +347,9 @@ class TrainSettings(BaseModel):
     @model_validator(mode="after")
     def _profile_here(self) -> TrainSettings:
         if self.environment.profile and self.rollouts.workers:
-            raise ValueError("a profile is for one episode at a time, not for workers: storage_state gives its logins")
+            raise ValueError(
+                "a profile serves one episode at a time, not workers: give its logins as storage_state instead"
+            )
         return self
 
     @model_validator(mode="after")
@@ -354,8 +358,8 @@ class TrainSettings(BaseModel):
         judged = range(self.first_evaluation_seed, self.first_evaluation_seed + self.evaluate_seeds)
         if self.tasks and self.evaluate_every and overlap(trained, judged):
             raise ValueError(
-                f"the seeds of evaluation ({judged.start} to {judged.stop - 1}) are among those of "
-                f"training ({trained.start} to {trained.stop - 1}): set first_evaluation_seed elsewhere"
+                f"the evaluation seeds ({judged.start} to {judged.stop - 1}) overlap the training seeds "
+                f"({trained.start} to {trained.stop - 1}): choose another first_evaluation_seed"
             )
         return self
 
@@ -384,8 +388,7 @@ class GRPOSettings(TrainSettings):
     def _whole_groups(self) -> GRPOSettings:
         if self.episodes_per_step % self.group_size:
             raise ValueError(
-                f"episodes_per_step must be a multiple of group_size: {self.episodes_per_step} is not one of "
-                f"{self.group_size}"
+                f"episodes_per_step must be a multiple of group_size ({self.group_size}), not {self.episodes_per_step}"
             )
         return self
 
@@ -405,8 +408,8 @@ def from_earlier(saved: Mapping[str, Any], path: Path) -> dict[str, Any]:
     for name, default in REMOVED_SETTINGS.items():
         if saved.get(name, default) != default and not unused.get(name):
             raise ValueError(
-                f"{path}: the run was begun with {name}={json.dumps(saved[name])}, which this version can't do. Finish "
-                "it with the version that began it, or begin another run in another folder."
+                f"{path}: the run was begun with {name}={json.dumps(saved[name])}, which this version doesn't support. "
+                "Finish the run with the version that began it, or begin another run in another folder."
             )
     rollouts = {new.removeprefix("rollouts."): saved[old] for old, new in SETTINGS.items() if old in saved}
     kept = {name: value for name, value in saved.items() if name not in SETTINGS and name not in REMOVED_SETTINGS}

@@ -35,14 +35,14 @@ class GoalTask(Task):
         super().__init__(goal=goal or self.spec.goal, start_url=start_url or self.spec.start)
         self.id = f"Goal/{self.spec.name or 'goal'}"
         if not self.goal or not self.start_url:
-            raise SpecError(f"The specification {self.spec.name} needs a goal and a start, or to be given them.")
+            raise SpecError(f"The specification {self.spec.name} has no goal or no start page: give both.")
         if goal and goal != self.spec.goal and not self.spec.pattern:
             raise SpecError(
-                f"The criteria of {self.spec.name or 'the specification'} are of its own goal: another goal needs a "
-                "pattern that it fits, or leave it out."
+                f"The criteria of {self.spec.name or 'the specification'} belong to its own goal: leave out the "
+                "other goal, or give the specification a pattern that matches both."
             )
         if self.spec.parameters(self.goal) is None:
-            raise SpecError(f"The pattern of {self.spec.name} does not fit the goal {self.goal!r}.")
+            raise SpecError(f"The pattern of {self.spec.name} does not match the goal {self.goal!r}.")
         self._checker = SuccessChecker(self.spec)
         self._evidence = Evidence(self.goal)
         self._outlines = Outlines()

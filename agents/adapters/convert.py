@@ -100,7 +100,7 @@ def mlx_to_peft(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
     kind = config.get("fine_tune_type", "lora")
     if kind != "lora" or "lora_parameters" not in config:
         what = "kind unknown" if kind == "lora" else f"fine_tune_type {kind}"
-        raise AdapterError(f"The adapter at {folder} ({what}) is no plain LoRA of mlx-lm or mlx-vlm.")
+        raise AdapterError(f"The adapter at {folder} ({what}) is not a plain LoRA of mlx-lm or mlx-vlm.")
     settings = config["lora_parameters"]
     found = {
         from_mlx(module, model_config): {side: matrix.transposed() for side, matrix in pair.items()}
@@ -110,7 +110,10 @@ def mlx_to_peft(folder: str | Path, out: str | Path, *, base: str | Path) -> Pat
     ranks = _ranks(folder, found, base, known)
     rank, scale = int(settings["rank"]), float(settings["scale"])
     if set(ranks.values()) != {rank}:
-        raise AdapterError(f"The adapter at {folder} says rank {rank}, its matrices {sorted(set(ranks.values()))}.")
+        raise AdapterError(
+            f"The configuration of the adapter at {folder} gives rank {rank}, but its matrices have "
+            f"{sorted(set(ranks.values()))}."
+        )
     converted = {
         f"base_model.model.{module}.lora_{side.upper()}.weight": matrix
         for module, pair in found.items()
@@ -143,7 +146,7 @@ def _config(folder: Path, base: str | Path, other: str, name: str) -> dict[str, 
     """Return an adapter's configuration, refusing an adapter of another base or already in the target format."""
     config = read_config(folder)
     if other in config:
-        raise AdapterError(f"The adapter at {folder} is in {name}'s format already.")
+        raise AdapterError(f"The adapter at {folder} is already in {name}'s format.")
     check_base(folder, base)
     return config
 
@@ -152,7 +155,7 @@ def _base(base: str | Path) -> tuple[Path, dict[str, Any]]:
     """Return the base model's folder and configuration."""
     found = bases.local_folder(base)
     if found is None or not bases.weight_files(found):
-        raise AdapterError(f"The base model {base} is not on this machine with safetensors files: give its folder.")
+        raise AdapterError(f"The base model {base} has no safetensors files on this machine: give its folder.")
     return found, json.loads((found / "config.json").read_text("utf8"))
 
 
@@ -185,7 +188,7 @@ def _refuse_unsupported(folder: Path, config: Mapping[str, Any]) -> None:
         unknown["init_lora_weights"] = config["init_lora_weights"]  # also changes the base model's weights
     if unknown:
         what = ", ".join(f"{key}={value!r}" for key, value in sorted(unknown.items()))
-        raise AdapterError(f"The adapter at {folder} can't be converted: MLX's LoRA has nothing for {what}.")
+        raise AdapterError(f"The adapter at {folder} can't be converted: MLX's LoRA does not support {what}.")
 
 
 def _pairs(file: Path, pattern: re.Pattern[str]) -> dict[str, dict[str, Tensor]]:
@@ -196,13 +199,13 @@ def _pairs(file: Path, pattern: re.Pattern[str]) -> dict[str, dict[str, Tensor]]
     for key, tensor in tensors.read(file).items():
         match = pattern.match(key)
         if match is None or len(tensor.shape) != 2:
-            raise AdapterError(f"{file}: {key} of shape {tensor.shape} is no LoRA matrix of a linear layer.")
+            raise AdapterError(f"{file}: {key} of shape {tensor.shape} is not a LoRA matrix of a linear layer.")
         pairs.setdefault(match["module"], {})[match["side"].lower()] = tensor
     for module, pair in pairs.items():
         if set(pair) != {"a", "b"}:
             raise AdapterError(f"{file}: {module} has only lora_{'/'.join(pair)}, not both matrices.")
     if not pairs:
-        raise AdapterError(f"{file} holds no LoRA matrices.")
+        raise AdapterError(f"{file} contains no LoRA matrices.")
     return pairs
 
 
@@ -212,13 +215,13 @@ def _rank_and_scale(folder: Path, config: Mapping[str, Any], ranks: Mapping[str,
     for module, rank in ranks.items():
         said = _by_pattern(module, config.get("rank_pattern") or {}, config["r"])
         if said != rank:
-            raise AdapterError(f"The adapter at {folder}: {module} has rank {rank}, its configuration says {said}.")
+            raise AdapterError(f"The adapter at {folder}: {module} has rank {rank}, but the configuration says {said}.")
         alpha = _by_pattern(module, config.get("alpha_pattern") or {}, config["lora_alpha"])
         found.add((rank, alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)))
     if len(found) > 1:
         raise AdapterError(
-            f"The adapter at {folder} has modules of different rank or scale {sorted(found)} (rank_pattern, "
-            "alpha_pattern); MLX has one of each for a whole adapter."
+            f"The adapter at {folder} has modules of different ranks or scales {sorted(found)} (rank_pattern, "
+            "alpha_pattern), but MLX supports only one rank and one scale per adapter."
         )
     return found.pop()
 

@@ -63,7 +63,7 @@ def check_foreign(folder: Path) -> None:
     for name, value in config.items():
         may_be = _MAY_BE.get(name, lambda value: not value)
         if not may_be(value):
-            raise AdapterError(f"{CONFIG}: {name} can't be {str(value)[:80]!r} here")
+            raise AdapterError(f"{CONFIG}: {name} can't be {str(value)[:80]!r}")
     _check_weights(folder / PEFT_WEIGHTS, config["r"])
 
 
@@ -71,11 +71,11 @@ def _check_weights(path: Path, rank: int) -> None:
     for name, one in tensors.read(path).items():
         place = 0 if ".lora_A." in name else 1 if ".lora_B." in name else None
         if place is None or len(one.shape) != 2 or one.dtype not in ("F32", "F16", "BF16"):
-            raise AdapterError(f"{path.name}: {name[:120]} is no matrix of a LoRA adapter")
+            raise AdapterError(f"{path.name}: {name[:120]} is not a matrix of a LoRA adapter")
         if one.shape[place] != rank:
-            raise AdapterError(f"{path.name}: {name[:120]} is of rank {one.shape[place]}, and {CONFIG} says {rank}")
+            raise AdapterError(f"{path.name}: {name[:120]} has rank {one.shape[place]}, but {CONFIG} says {rank}")
         if not _is_finite(one):
-            raise AdapterError(f"{path.name}: {name[:120]} has values that are no numbers")
+            raise AdapterError(f"{path.name}: {name[:120]} has values that are not finite")
 
 
 def _is_finite(one: tensors.Tensor) -> bool:

@@ -37,9 +37,9 @@ def check_push(repo: str) -> None:
     from huggingface_hub import HfApi
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-    with _told(f"{repo!r} is no repository on the hub (give one such as me/links)"):
+    with _told(f"{repo!r} is not a valid repository name (use a name such as me/links)"):
         validate_repo_id(repo)
-    with _told("Nothing can be pushed to the hub (log in with `hf auth login`, or set HF_TOKEN)"):
+    with _told("Can't push to the hub (log in with `hf auth login`, or set HF_TOKEN)"):
         HfApi().whoami()
 
 
@@ -58,7 +58,7 @@ def push(folder: str | Path, repo: str) -> str:
 
     check_folder(folder)
     api = HfApi()
-    with _told(f"The adapter in {folder} was not pushed (`hf upload {repo} {folder}` tries again)"):
+    with _told(f"The adapter in {folder} was not pushed (try again with `hf upload {repo} {folder}`)"):
         made = api.create_repo(repo, private=True, exist_ok=True)
-        api.upload_folder(repo_id=made.repo_id, folder_path=folder, commit_message="A LoRA adapter of selfsurf")
+        api.upload_folder(repo_id=made.repo_id, folder_path=folder, commit_message="LoRA adapter trained with selfsurf")
     return str(made)

@@ -92,11 +92,11 @@ def check_peft(adapter: str | Path | None) -> None:
     if "lora_parameters" in config or "fine_tune_type" in config:
         base = read_about(folder).get("base_model") or config.get("model") or "BASE"
         raise AdapterError(
-            f"The adapter at {folder} is in MLX's format, and PEFT's is needed here. Convert it: "
+            f"The adapter at {folder} is in MLX's format, but PEFT's format is needed. Convert the adapter: "
             f"selfsurf adapters convert {folder} NEW_FOLDER --to peft --base {base}"
         )
     if "peft_type" not in config:
-        raise AdapterError(f"{folder} holds no adapter in PEFT's format: its {CONFIG} names no peft_type.")
+        raise AdapterError(f"{folder} contains no adapter in PEFT's format: its {CONFIG} has no peft_type.")
     if not any((folder / name).is_file() for name in (PEFT_WEIGHTS, "adapter_model.bin")):
         raise FileNotFoundError(f"There are no adapter weights at {folder} (no {PEFT_WEIGHTS}).")
 
@@ -110,9 +110,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf8"))
     except ValueError as error:
-        raise AdapterError(f"{path} is damaged, not valid JSON: {error}.") from None
+        raise AdapterError(f"{path} is damaged (not valid JSON): {error}.") from None
     if not isinstance(data, dict):
-        raise AdapterError(f"{path} is damaged: it holds no JSON object.")
+        raise AdapterError(f"{path} is damaged: it does not contain a JSON object.")
     return data
 
 
@@ -141,7 +141,7 @@ def identity(name: str, source: str | Path | None = None, model: Any = None) -> 
         found = base.memory_hash(model)
         dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
     else:
-        raise ValueError(f"{source} has no safetensors files: the base model's weights can't be hashed.")
+        raise ValueError(f"{source} has no safetensors files, so the base model's weights can't be hashed.")
     told = {"base_model": name, "base_model_sha256": found, "base_model_dtype": dtype}
     if folder is not None:
         vectors, bits = base.vectors_hash(folder), base.quantisation(folder).get("bits")
@@ -191,10 +191,10 @@ def check_base(adapter: str | Path, source: str | Path | None = None, *, model: 
         found = found or in_memory
     whose = f"The adapter at {adapter} belongs to the base model {about.get('base_model', '?')}"
     if found is None:
-        raise WrongBase(f"{whose}, but {name} has no safetensors files on this machine by which to tell it.")
+        raise WrongBase(f"{whose}, but {name} can't be checked: it has no safetensors files on this machine.")
     raise WrongBase(
-        f"{whose} (weights {expected[:12]}) and can't be used on {name} (weights {found[:12]}): load it on its own "
-        "base, or train an adapter for this one."
+        f"{whose} (weights {expected[:12]}) and can't be used on {name} (weights {found[:12]}). Load the "
+        "adapter on its own base model, or train an adapter for this base model."
     )
 
 
@@ -217,7 +217,7 @@ def _is_quantised_from(folder: Path, about: Mapping[str, Any]) -> bool:
         vectors = base.vectors_hash(own)
     if vectors is None or vectors != base.vectors_hash(folder):
         return False
-    log.info("%s and the adapter's base have the same norms and biases: one is the other, quantised.", folder)
+    log.info("%s is the adapter's base model in another precision: their norms and biases are the same.", folder)
     return True
 
 
@@ -262,9 +262,11 @@ def check_modules(
         if not found:
             missing.append(module)
         elif shape not in found and (every or shape[::-1] not in found):  # GPT-2's matrices are transposed
-            raise WrongBase(f"{whose}: {module} is {found[0]} there, the adapter's is {shape} (outputs, inputs).")
+            raise WrongBase(f"{whose}: {module} has shape {found[0]}, but {shape} in the adapter (outputs, inputs).")
     if missing and (every or len(missing) == len(modules)):
-        raise WrongBase(f"{whose}: it has no {missing[0]}, nor {len(missing) - 1} others of {len(modules)} layers.")
+        raise WrongBase(
+            f"{whose}, which lacks {missing[0]} and {len(missing) - 1} more of the adapter's {len(modules)} layers."
+        )
 
 
 def _check_unnamed(adapter: Path, folder: Path | None, model: Any, name: str) -> None:
@@ -277,8 +279,8 @@ def _check_unnamed(adapter: Path, folder: Path | None, model: Any, name: str) ->
         whose = f"The adapter at {adapter}, made for {named}, does not fit {name}"
         check_modules(_linear_shapes(file), known, whose, every=False)
     log.warning(
-        "The adapter at %s carries no hash of its base model. It was made for %s and is used on %s%s.",
-        adapter, named, name, "" if _same_name(named, name) else ", which may be another model",
+        "The adapter at %s has no hash of its base model. It was made for %s and is used on %s%s.",
+        adapter, named, name, "" if _same_name(named, name) else ", which may be a different model",
     )  # fmt: skip
 
 

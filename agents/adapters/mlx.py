@@ -46,9 +46,9 @@ def load_mlx_adapter(model: Any, folder: str | Path, *, vision: bool) -> int:
     there = {name: value for name, value in flatten(model.parameters()) if name.endswith((".lora_a", ".lora_b"))}
     unused, empty = sorted(set(given) - set(there)), sorted(set(there) - set(given))
     if unused or empty:
-        what = f"{unused[0]} is not used" if unused else f"{empty[0]} is not in it"
+        what = f"{unused[0]} is not used" if unused else f"{empty[0]} is missing"
         raise AdapterError(f"The adapter at {folder} does not fit the model: {what} ({len(unused) + len(empty)} keys).")
     for name, value in given.items():
         if value.shape != there[name].shape or not core.array_equal(value, there[name]).item():
-            raise AdapterError(f"The adapter at {folder} does not fit the model: {name} was not taken over.")
+            raise AdapterError(f"The adapter at {folder} does not fit the model: {name} was not loaded.")
     return len(given) // 2

@@ -48,8 +48,8 @@ def _prefixes(config: Mapping[str, Any]) -> dict[str, str]:
     kind = str(config.get("model_type"))
     if kind not in VISION:
         raise AdapterError(
-            f"It is not known how MLX names the modules of {kind}; the vision models known are {', '.join(VISION)}. "
-            "Add it to VISION in agents/adapters/naming.py."
+            f"MLX's names for the modules of {kind} are unknown; the known vision models are {', '.join(VISION)}. "
+            "Add the model to VISION in agents/adapters/naming.py."
         )
     return VISION[kind]
 
@@ -58,4 +58,4 @@ def _rename(module: str, prefixes: Mapping[str, str]) -> str:
     for before in sorted(prefixes, key=len, reverse=True):
         if module.startswith(before):
             return prefixes[before] + module[len(before) :]
-    raise AdapterError(f"{module} is no module of such a model; they begin with {', '.join(prefixes)}.")
+    raise AdapterError(f"Unknown module {module}: the model's modules begin with {', '.join(prefixes)}.")

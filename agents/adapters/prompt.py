@@ -61,8 +61,8 @@ class AdapterPrompt(BaseModel):
         where = self.prompt.rpartition(":")[0]
         if where and not is_loaded(where):
             raise AdapterError(
-                f"The adapter was trained with a prompt of {where}, which is not imported only because the adapter "
-                f"names it: if you know that file, give prompt={self.prompt!r} (--set prompt={self.prompt})."
+                f"The adapter was trained with a prompt from {where}, which is not imported automatically. If you "
+                f"trust that file, give prompt={self.prompt!r} (--set prompt={self.prompt})."
             )
 
     def options(self, policy: Policy) -> dict[str, Any]:

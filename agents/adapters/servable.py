@@ -24,8 +24,8 @@ _TENSORRT_MODULES = frozenset({
 })  # fmt: skip
 _VISION = (".visual.", ".vision_model.", ".vision_tower.", ".connector.", ".multi_modal_projector.")
 _VISION_LOST: dict[Server, str] = {
-    "vllm": "layers outside the language model are left out: start it with --enable-tower-connector-lora",
-    "tensorrt": "layers of the vision tower would be taken for the language model's of the same number",
+    "vllm": "layers outside the language model are ignored: start vLLM with --enable-tower-connector-lora",
+    "tensorrt": "layers of the vision tower would be applied to language model layers of the same number",
 }
 
 
@@ -42,7 +42,7 @@ def check_servable(folder: str | Path, server: Server, *, max_rank: int | None =
         ValueError: the server is unknown.
     """
     if server not in DEFAULT_MAX_RANK:
-        raise ValueError(f"Unknown server {server!r}: it is one of {', '.join(DEFAULT_MAX_RANK)}.")
+        raise ValueError(f"Unknown server {server!r}: choose from {', '.join(DEFAULT_MAX_RANK)}.")
     folder = Path(folder).expanduser()
     config = read_config(folder)
     if "peft_type" not in config:
@@ -57,7 +57,7 @@ def _refused(config: dict[str, Any]) -> list[str]:
         f"modules_to_save is not served: {whole}": whole,
         "DoRA is not served": config.get("use_dora"),
         "biases are not served": bias,
-        "alpha_pattern is not read: modules would have the wrong scale": config.get("alpha_pattern"),
+        "alpha_pattern is ignored: modules would have the wrong scale": config.get("alpha_pattern"),
     }
     return [reason for reason, holds in reasons.items() if holds]
 
@@ -65,14 +65,14 @@ def _refused(config: dict[str, Any]) -> list[str]:
 def _ranks(folder: Path, config: dict[str, Any], server: Server, max_rank: int | None) -> list[str]:
     rank, found = identity.rank(config), []
     if config.get("rank_pattern") and server == "vllm":
-        found.append("rank_pattern is not read: modules would have the wrong scale")  # vLLM always divides by `r`
+        found.append("rank_pattern is ignored: modules would have the wrong scale")  # vLLM always divides by `r`
     if rank > (limit := max_rank or DEFAULT_MAX_RANK[server]):
         enough = next((allowed for allowed in VLLM_RANKS if allowed >= rank), None)
         if server == "tensorrt":
-            how = f"LoraConfig(max_lora_rank={rank})"
+            how = f"start the server with LoraConfig(max_lora_rank={rank})"
         else:
-            how = f"--max-lora-rank {enough}" if enough else f"no vLLM: {VLLM_RANKS[-1]} is its most"
-        found.append(f"its rank is {rank}, the server's limit {limit}: start it with {how}")
+            how = f"start the server with --max-lora-rank {enough}" if enough else f"vLLM's maximum is {VLLM_RANKS[-1]}"
+        found.append(f"its rank is {rank}, but the server's limit is {limit}: {how}")
     return found
 
 
@@ -94,5 +94,5 @@ def _names(folder: Path, server: Server) -> list[str]:
         if not found and any(part in f".{module}" for part in _VISION):
             found.append(_VISION_LOST[server])
     if odd:
-        found.append(f"it has no place for {', '.join(sorted(odd)[:3])}{' and others' if len(odd) > 3 else ''}")
+        found.append(f"the server does not support {', '.join(sorted(odd)[:3])}{' and others' if len(odd) > 3 else ''}")
     return found

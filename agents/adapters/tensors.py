@@ -67,7 +67,7 @@ def header(file: Path) -> dict[str, Entry]:
         start = stream.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
         if length > size - 8:
-            raise DamagedFile(f"{file} is cut off, or no safetensors file: fetch or copy it again.")
+            raise DamagedFile(f"{file} is cut off or not a safetensors file: download or copy it again.")
         try:
             facts = json.loads(stream.read(length))
             facts.pop("__metadata__", None)
@@ -76,9 +76,9 @@ def header(file: Path) -> dict[str, Entry]:
                 for name, fact in facts.items()
             }
         except (ValueError, AttributeError, KeyError, TypeError):
-            raise DamagedFile(f"{file} is not a safetensors file: fetch or copy it again.") from None
+            raise DamagedFile(f"{file} is not a safetensors file: download or copy it again.") from None
     if any(entry.end > size for entry in found.values()):
-        raise DamagedFile(f"{file} is cut off: fetch or copy it again.")
+        raise DamagedFile(f"{file} is cut off: download or copy it again.")
     return found
 
 

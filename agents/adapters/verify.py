@@ -84,7 +84,9 @@ def verify_mlx(
     if found.base_difference > tolerance:
         raise AdapterError(f"MLX and torch differ by {found.base_difference:.2g} without any adapter: {found}")
     if found.moved <= 10 * tolerance:
-        raise AdapterError(f"The adapter moves no logit by more than {found.moved:.2g}, which proves nothing: {found}")
+        raise AdapterError(
+            f"The adapter changes no logit by more than {found.moved:.2g}, so the comparison proves nothing: {found}"
+        )
     if found.difference > tolerance:
         raise AdapterError(f"In MLX the adapter's logits differ from PEFT's by {found.difference:.2g}: {found}")
     return found

@@ -96,7 +96,7 @@ class CachedAgentAdapter(AgentAdapter):
     def follow(self, slot: int, observation: Observation, action: Action) -> None:
         """Pass an action that was already executed to the agent, which takes over the episode."""
         one = self._playing[slot]
-        self._take_over(slot, one, "the episode was begun by another process")
+        self._take_over(slot, one, "another process began the episode")
         self._agent().follow(slot, observation, action)
 
     def decide(
@@ -157,10 +157,10 @@ class CachedAgentAdapter(AgentAdapter):
             if one.flow is None:
                 found = self.cache.look_up(one.goal or observation["goal"], observation)
                 if found is None:
-                    raise _ReplayStopped("no flow is kept for this goal and page")
+                    raise _ReplayStopped("no flow is stored for this goal and page")
                 one.flow, one.values = found
             elif observation["last_error"]:
-                raise _ReplayStopped(f"an action did not work: {observation['last_error']}")
+                raise _ReplayStopped(f"an action failed: {observation['last_error']}")
             put_away = one.put_away
             action, healed = _action(one, one.flow, observation)
         except _ReplayStopped as refused:
@@ -176,7 +176,7 @@ class CachedAgentAdapter(AgentAdapter):
         if one.taken_over:
             return
         one.taken_over, one.why = True, why
-        _log.info("After %d actions from the cache the agent goes on: %s", one.at, why)
+        _log.info("After %d cached actions, the agent continues: %s", one.at, why)
         agent = self._agent()
         agent.begin(slot, one.job, one.goal, **one.told)
         for seen, action in one.past:
@@ -204,7 +204,7 @@ def _action(one: _ReplayState, flow: Flow, observation: Observation) -> tuple[Ac
                 return first, False
         anywhere = step.targets or step.action["action"] in ("navigate", "new_tab", "finish", "scroll")
         if not anywhere and shared(step.page, fingerprints(observation["elements"])) < ANOTHER_PAGE:
-            raise _ReplayStopped("this is another page")
+            raise _ReplayStopped("the page is not the recorded page")
         one.at, one.waited = one.at + 1, 0
         if _is_done(step, found):
             continue
@@ -214,7 +214,7 @@ def _action(one: _ReplayState, flow: Flow, observation: Observation) -> tuple[Ac
         try:
             return parse_action({**filled(step.action, one.values), **ids}), healed
         except ActionError as error:
-            raise _ReplayStopped(f"the recorded action can't be: {error}") from None
+            raise _ReplayStopped(f"the recorded action is not possible: {error}") from None
 
 
 def _find(target: Target, step: FlowStep, values: Sequence[str], observation: Observation) -> TargetMatch:
@@ -254,7 +254,7 @@ def _meanwhile(one: _ReplayState, step: FlowStep, observation: Observation, hind
         return Click(id=way["id"])
     unknown = sorted({*dialogs(observation["dom"]).values()} - {*known, ""})
     if unknown and not hindered:
-        hindered = f"the element is behind {unknown[0]}, which the flow does not know"
+        hindered = f"the element is behind {unknown[0]}, which is not part of the flow"
     if not hindered:
         return None
     if one.waited < max(WAITS, 2 * step.waits / WAIT):

@@ -150,9 +150,9 @@ def flow_of(episode: Episode) -> Flow:
     goal, recorded = episode.meta["goal"].strip(), list(episode.steps())
     done = [(action, step) for step in recorded if (action := _worked(step)) is not None]
     if not goal or not done:
-        raise NotCacheable("The episode has no goal, or no action that worked.")
+        raise NotCacheable("The episode has no goal or no successful action.")
     if "<param:" in goal or (masked(goal) != goal and not _only_values_are_masked(goal, done)):
-        raise NotCacheable("The goal has something personal in it that is not a value that was typed.")
+        raise NotCacheable("The goal contains private text that was not typed as a value.")
     values, exact = _parameters(goal, done)
     put = _ParameterSubstitution(values)
     steps, ends, waited, read = [], "", 0.0, ""
@@ -178,7 +178,7 @@ def flow_of(episode: Episode) -> Flow:
         steps.append(own)
         exact, waited = exact or constant, 0.0
     if not steps:
-        raise NotCacheable(f"Its first action can't be done again: {ends}")
+        raise NotCacheable(f"The episode's first action can't be repeated: {ends}")
     flow = Flow(
         goal=put(goal), words=tuple(len(value.split()) for value in values),
         site=origin(done[0][1]["observation"]["url"]), steps=tuple(steps), away=away, ends=ends, learned=time.time(),
@@ -187,7 +187,7 @@ def flow_of(episode: Episode) -> Flow:
     if exact or flow.values(goal) != tuple(values):  # the boundary between two values is ambiguous
         flow = flow.model_copy(update={"only": digest(goal, flow.goal)})
     if flow.values(goal) != tuple(values):
-        raise NotCacheable("The values in its goal can't be told apart.")
+        raise NotCacheable("The values in the goal can't be told apart.")
     return flow
 
 
@@ -264,16 +264,16 @@ def _step(
     """
     data = action.to_dict()
     if data["action"] in ("message", "ask_user", "infeasible"):
-        raise _UnsafeAction("it is for a person, and their answer may be another one")
+        raise _UnsafeAction("it addresses a person, whose answer may differ")
     if "x" in data or "selector" in data or any(isinstance(data.get(key), (str, list)) for key in ("from", "to")):
-        raise _UnsafeAction("it is at a point or a selector, not at an element")
+        raise _UnsafeAction("it targets a point or a selector instead of an element")
     elements = {one["id"]: one for one in seen["elements"]}
     targets = {}
     for key in _ELEMENTS:
         if isinstance(data.get(key), int):
             targets[key] = _target(elements.get(data.pop(key)), seen)
     if data["action"] in ("type", "press") and not targets:
-        raise _UnsafeAction("it is wherever the focus is")
+        raise _UnsafeAction("it acts on whatever has the focus")
     constant = _check_texts(data, targets, after, goal, read)
     described = {key: Target.model_validate(put.data(one.model_dump())) for key, one in targets.items()}
     texts = {key: put(value) if isinstance(value, str) else [put(each) for each in value]
@@ -290,14 +290,14 @@ def _put_away(step: Mapping[str, Any]) -> bool:
 
 def _target(element: Any, seen: Observation) -> Target:
     if element is None:
-        raise _UnsafeAction("the episode does not say what its element was")
+        raise _UnsafeAction("the episode does not record its element")
     if not element["name"].strip():
         raise _UnsafeAction(f"the {element['role']} has no name")
     target = target_of(element, seen)
     found = find(target, seen, known=fingerprints(seen["elements"]))
     if found.element is None or found.element["id"] != element["id"]:
         raise _UnsafeAction(
-            f'the {target.role} "{masked(target.name)}" can\'t be told from others: {masked(found.why)}'
+            f'the {target.role} "{masked(target.name)}" can\'t be told apart from others: {masked(found.why)}'
         )
     return target
 
@@ -317,15 +317,15 @@ def _check_texts(
             if not text.strip() or PLACEHOLDER.fullmatch(text):
                 continue
             if key == "answer":  # even if the goal contains it: "Is it in stock? Answer yes or no."
-                raise _UnsafeAction("its text was read from a page")
+                raise _UnsafeAction("its text comes from a page")
             if re.search(bounded(text), goal):
                 continue
             if key in ("text", "files") and text in read:
-                raise _UnsafeAction("its text was read from a page")
+                raise _UnsafeAction("its text comes from a page")
             if key == "text" and _hidden(targets, after):
-                raise _UnsafeAction("it types a secret that is not a declared one")
+                raise _UnsafeAction("it types a secret that was not declared")
             if key != "options" and masked(text) != text:
-                raise _UnsafeAction("its text has something personal in it that the goal does not say")
+                raise _UnsafeAction("its text contains private data that is not in the goal")
             constant = True
     return constant
 

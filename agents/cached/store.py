@@ -83,11 +83,11 @@ class Cache:
         """
         verdict, played = verdict_of(episode), played_flow(episode)
         if verdict is None:
-            return CacheUpdate(None, why="Nobody has judged it: `selfsurf mark` does, then `selfsurf cache` keeps it.")
+            return CacheUpdate(None, why="The episode is not judged yet: run `selfsurf mark`, then `selfsurf cache`.")
         if not verdict.solved:
             dropped = [played] if played in self._flows and all(map(_cached, episode.steps())) else []
             self._drop(dropped)
-            return CacheUpdate(None, tuple(dropped), "It was not solved.")
+            return CacheUpdate(None, tuple(dropped), "The episode was not solved.")
         try:
             flow = flow_of(episode)
         except NotCacheable as error:
@@ -140,5 +140,6 @@ def _read(path: Path) -> Flow:
         return Flow.model_validate_json(path.read_text(encoding="utf8"))
     except (OSError, ValidationError) as error:
         raise CacheError(
-            f"{path} is not a flow of format {FORMAT}; move it away, and the rest works: {first_line(reason(error))}"
+            f"{path} is not a flow of format {FORMAT} (move the file away to use the other flows): "
+            f"{first_line(reason(error))}"
         ) from None

@@ -99,11 +99,11 @@ def find(target: Target, observation: Observation, *, known: Collection[str], gi
     likeness, best = scored[0]
     what = f'{target.role} "{target.name}"'
     if len(same) > 1 and likeness - scored[1][0] < MARGIN:
-        return TargetMatch(None, why=f"{len(same)} elements are a {what} in places too much alike.")
+        return TargetMatch(None, why=f"{len(same)} elements match {what}, and their places are too similar.")
     spot = spots[best["id"]]
     by_goal = given and len(same) == 1 and target.place.landmarks[:1] == spot.landmarks[:1]
     if not by_goal and not _stands(target.place, spot):
-        return TargetMatch(None, why=f"the only {what} stands elsewhere, among other things.")
+        return TargetMatch(None, why=f"the only {what} is in another place, among other elements.")
     return TargetMatch(best, healed=likeness < 0.999 or best["role"] != target.role or best["name"] != target.name)
 
 
@@ -159,7 +159,7 @@ def _renamed(
     if target.alike > 1 or target.place.likeness(place) < RENAMED or target.place.company(place) < COMPANY:
         return missing
     if scored[0][0] - rival < MARGIN:
-        return TargetMatch(None, why=f'several elements have nearly the name of the {target.role} "{target.name}".')
+        return TargetMatch(None, why=f'several elements have names similar to the {target.role} "{target.name}".')
     return TargetMatch(best, healed=True)
 
 

@@ -59,11 +59,11 @@ class GraphAgent(DecidingAgent):
     ) -> None:
         check_installed()
         if not isinstance(agent, LLMAgent):
-            raise ValueError(f"The planner needs a policy, which {type(agent).__name__} is not.")
+            raise ValueError(f"The planner needs a policy, but {type(agent).__name__} is not a policy.")
         if agent.max_actions > 1:
             raise ValueError("The graph judges actions one by one: leave max_actions at 1.")
         if budget_dollars is not None and getattr(agent.policy, "prices", None) is None:
-            raise ValueError("budget_dollars needs a policy that knows what its tokens cost: give prices=.")
+            raise ValueError("budget_dollars needs a policy with token prices: give prices=.")
         self.agent = agent
         self._confirm, self._scan = confirm, scan
         self._budgets = Budgets(budget_steps, budget_tokens, budget_seconds, budget_dollars)

@@ -22,7 +22,7 @@ def narrated(node: str, state: GraphState) -> str:
 
 def _observed(state: Any) -> str:
     page = state["page"]
-    scanned = f", {len(state['found'])} things further down" if state["found"] else ""
+    scanned = f", {len(state['found'])} elements further down" if state["found"] else ""
     return f'I see "{page["title"][:80] or page["url"][:80]}" ({page["kind"]}{scanned}).'
 
 
@@ -35,8 +35,8 @@ def _planned(state: Any) -> str:
 
 def _judged(state: Any) -> str:
     if state["error"] is not None:
-        return f"I may not: {state['error']['text']}"
-    return f"That is risky: {state['risk']['why']}" if state["risk"] else ""
+        return f"This is not allowed: {state['error']['text']}"
+    return f"This is risky: {state['risk']['why']}" if state["risk"] else ""
 
 
 def _failed(state: Any) -> str:
@@ -45,16 +45,16 @@ def _failed(state: Any) -> str:
 
 def _progressed(state: Any) -> str:
     vain = state["counters"].get("no_progress", 0)
-    return f"Nothing has come of my last {vain} actions." if vain > 1 else ""
+    return f"My last {vain} actions made no progress." if vain > 1 else ""
 
 
 _TOLD: dict[str, Callable[[Any], str]] = {
     "observe": _observed,
-    "loop_mitigation": lambda state: "I am going round in circles, and try something else.",
+    "loop_mitigation": lambda state: "I am going round in circles and will try something else.",
     "goal_check": lambda state: f"I stop: {state['terminal_detail']}." if state["terminal"] else "",
     "planner": _planned,
     "safety": _judged,
-    "confirm": lambda state: f"I may not: {state['error']['text']}" if state["error"] else "",
+    "confirm": lambda state: f"This is not allowed: {state['error']['text']}" if state["error"] else "",
     "execute": lambda state: f"It did not work: {state['error']['text'][:160]}" if state["error"] else "",
     "progress": _progressed,
     "ask_user": lambda state: f'I asked: "{state["question"]}" The user said: "{state["answer"]}"',

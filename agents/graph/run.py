@@ -177,7 +177,7 @@ class GraphRun:
             self._invoke({**state, "step": self.followed})
             return
         state = saved.values
-        self.trace.event(f"taken up after {self.followed} steps, at {', '.join(saved.next) or 'the end'}")
+        self.trace.event(f"resumed after {self.followed} steps, at {', '.join(saved.next) or 'the end'}")
         done = self.followed > state["step"]
         change: dict[str, Any] = {
             "planned": None, "error": None, "step": self.followed, "terminal": "", "stage": Stage.ORIENT.value,

@@ -20,7 +20,7 @@ from selfsurf.browser_env.observation import Observation
 
 _log = logging.getLogger(__name__)
 
-_NO_AGENT = "{} is no agent: it has neither act(obs) nor act_batch(observations)."
+_NO_AGENT = "{} is not an agent: it has neither act(obs) nor act_batch(observations)."
 
 
 class AgentRaised(Exception):
@@ -188,7 +188,7 @@ def _act(agent: Any, observation: Observation) -> Decision | BaseException:
         action: Act = agent.act(observation)
         if inspect.iscoroutine(action):
             action.close()
-            raise TypeError("act(obs) is asynchronous; it must be a plain function")
+            raise TypeError("act(obs) must be a plain function, not an asynchronous function")
     except (Exception, SystemExit) as error:
         return error
     return Decision(action)

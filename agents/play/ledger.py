@@ -149,10 +149,10 @@ class Ledger:
         """
         missing = [number for number in range(len(self.jobs)) if number not in self._results]
         if missing or self._out or self._queue or len(self._results) != len(self.jobs):
-            raise LedgerError(f"Of {len(self.jobs)} episodes, these have no end: {missing[:10]}.")
+            raise LedgerError(f"Of {len(self.jobs)} episodes, these have not ended: {missing[:10]}.")
         results = [self._results[number] for number in range(len(self.jobs))]
         if any(result.job != job for result, job in zip(results, self.jobs, strict=True)):
-            raise LedgerError("An episode's result is another's.")
+            raise LedgerError("An episode has the result of another episode.")
         return results
 
     def tally(self) -> EpisodeCounts:

@@ -259,9 +259,9 @@ class Player:
         assert live.env is not None
         action, way, missing = matching(one.action, one.elements, seen["elements"])
         if way == "position":  # another row of a list may have taken its place
-            missing = "There are several elements like it here."
+            missing = "Several elements on the page match this action."
         if missing:
-            seen["last_error"] = f"{seen['last_error']} The user allowed {one.action.to_json()}, but {missing}".strip()
+            seen["last_error"] = f"{seen['last_error']} The user allowed {one.action.to_json()}. {missing}".strip()
             return seen, False
         done = await self._in_time(live, live.env.step(action))
         if done[4].get("waiting", {}).get("why") == one.why:

@@ -37,7 +37,7 @@ _DIALOG = re.compile(r'(alert|confirm|prompt|beforeunload) dialog (accepted|dism
 
 RECORDING_ENDED = "the recording has ended"
 
-NOT_RISKED = "Not done: it looks risky ({kind}), and an action before it could not be done."
+NOT_RISKED = "Not executed: the action looks risky ({kind}), and an earlier action failed."
 
 
 @dataclass(frozen=True)
@@ -233,8 +233,10 @@ def _difference(meta: dict[str, Any], outcome: str, reward: float, last: Observa
     then, totals = meta["final"] or {}, meta["totals"]
     if totals.get("judged", meta["outcome"] not in ("stopped", "running")):
         was = (meta["outcome"], totals.get("reward", 0.0))
-        return "" if (outcome, reward) == was else f"It ended {outcome} ({reward:g}), not {was[0]} ({was[1]:g})."
+        return (
+            "" if (outcome, reward) == was else f"The replay ended {outcome} ({reward:g}), not {was[0]} ({was[1]:g})."
+        )
     if then.get("url") != last["url"]:
-        return f"It ended at {last['url']}, not at {then.get('url')}."
+        return f"The replay ended at {last['url']}, not at {then.get('url')}."
     same = without_focus(then.get("dom", ""), ids=False) == without_focus(last["dom"], ids=False)
-    return "" if same else "The page at the end shows something else."
+    return "" if same else "The last page differs from the recorded page."

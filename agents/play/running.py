@@ -117,7 +117,7 @@ class RunningEpisode:
         if self.spent <= limit:
             return None
         if self.result.env_seconds > self.lasted / 2:
-            detail = f"the environment took {self.result.env_seconds:.0f} of the {limit:g} s of an episode"
+            detail = f"the environment took {self.result.env_seconds:.0f} of the {limit:g} s allowed for an episode"
             return EpisodeOver(Outcome.ENV_ERROR, detail)
         return EpisodeOver(slow, f"not done in {limit:g} s", trainable=slow.trainable)
 

@@ -63,9 +63,9 @@ class CheckedPolicy(ABC):
         larks, forms = one_each("grammar", grammars, count), one_each("schema", schemas, count)
         for kind, given in (("grammar", larks), ("schema", forms)):
             if any(given) and self.guidance != kind:
-                raise ValueError(f"{self.name} is guided by {self.guidance}, but a {kind} was given.")
+                raise ValueError(f"{self.name} has guidance={self.guidance}, but a {kind} was given.")
         if functions and not self.calls:
-            raise ValueError(f"{self.name} calls no functions as tools; see tools=True.")
+            raise ValueError(f"{self.name} can't call functions as tools; pass tools=True.")
         if temperature < 0 or max_new_tokens < 1:
             raise ValueError("temperature must be at least 0 and max_new_tokens at least 1.")
         if not count:
@@ -110,7 +110,7 @@ def row_seeds(seed: int | Sequence[int], count: int) -> list[int]:
 def check_length(prompt: int, new: int, limit: int | None) -> None:
     """Raise ValueError if prompt and reply together exceed the context."""
     if limit is not None and prompt + new > limit:
-        raise ValueError(f"{prompt} prompt tokens and {new} new ones exceed the context of {limit}.")
+        raise ValueError(f"{prompt} prompt tokens and {new} new tokens exceed the context length of {limit}.")
 
 
 def pil_image(image: Any) -> Any:
@@ -123,5 +123,5 @@ def pil_image(image: Any) -> Any:
 
     array = np.asarray(image)
     if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
-        raise ValueError(f"An image is a uint8 array (height, width, 3), not {array.dtype} {array.shape}.")
+        raise ValueError(f"An image must be a uint8 array (height, width, 3), not {array.dtype} {array.shape}.")
     return Image.fromarray(array)

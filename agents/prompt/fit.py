@@ -154,7 +154,7 @@ class _Draft:
 def _fit(draft: _Draft, limit: int, budget: Budget) -> int:
     """Shorten the draft to the limit, and return the number of page lines that fit."""
     if budget.count is None:
-        raise ValueError("max_tokens needs count, the tokenizer's measure.")
+        raise ValueError("max_tokens needs count, a function that counts tokens.")
     lines, count = draft.lines or [], budget.count
 
     def all_fits() -> bool:
@@ -172,7 +172,7 @@ def _fit(draft: _Draft, limit: int, budget: Budget) -> int:
         elif draft.asides:
             draft.asides.remove(min(draft.asides, key=lambda aside: _EXPENDABLE.index(aside.kind)))
         else:
-            picture = ", its picture included," if draft.images else ""
+            picture = ", including its picture," if draft.images else ""
             raise PromptTooLong(
                 f"The prompt without the page{picture} has {none} tokens, more than the {limit} allowed: "
                 f"raise max_prompt_tokens, {'lower max_image_side, ' if picture else ''}or offer fewer actions."

@@ -32,7 +32,7 @@ def compacted(history: Sequence[str], limit: int | None = None, count: Callable[
     if limit is None:
         return next(_versions(history, None))
     if count is None:
-        raise ValueError("limit needs count, the tokenizer's measure.")
+        raise ValueError("limit needs count, a function that counts tokens.")
     counter = count
     version = ""
     for version in _versions(history, lambda text: cut(text, limit // 3, counter)):

@@ -50,7 +50,7 @@ def writer_of(prompt: Any, *, small: bool) -> PromptWriter:
     lacking = [name for name in needed if not hasattr(prompt, name)]
     if lacking:
         raise TypeError(
-            f"{type(prompt).__name__} writes no prompts: it lacks {', '.join(lacking)}. Let it inherit from "
+            f"{type(prompt).__name__} is not a prompt writer: it lacks {', '.join(lacking)}. Inherit from "
             "agents.prompt.prompt.PromptWriter."
         )
     writer: PromptWriter = prompt
@@ -70,8 +70,8 @@ def _class(name: str) -> Any:
         return WRITERS[name]
     if ":" not in name:
         known = ", ".join([AUTO, *WRITERS])
-        raise ValueError(f"There is no prompt {name!r}: choose {known}, or give file.py:Class of your own.")
+        raise ValueError(f"Unknown prompt {name!r}: choose from {known}, or give file.py:Class.")
     found = load_class(name)
     if not hasattr(found, "build"):
-        raise ValueError(f"{name} writes no prompts: it has no build(obs, turn, budget).")
+        raise ValueError(f"{name} is not a prompt writer: it has no build(obs, turn, budget).")
     return found

@@ -103,7 +103,7 @@ class Budget:
         if self.count_text is not None:
             return self.count_text(text)
         if self.count is None:
-            raise ValueError("max_tokens needs count, the tokenizer's measure.")
+            raise ValueError("max_tokens needs count, a function that counts tokens.")
         return self.count((Message("user", text),)) - self.count((Message("user", ""),))
 
 
@@ -176,7 +176,7 @@ def check_wording(wording: str) -> str:
         ValueError: the wording does not contain `{action}`.
     """
     if "{action}" not in wording:
-        raise ValueError(f"{wording!r} lacks {{action}}, the place of the action")
+        raise ValueError(f"{wording!r} lacks {{action}}, the placeholder for the action")
     return wording
 
 

@@ -39,12 +39,12 @@ def role_named(role: Any) -> Any:
     """
     kind = load_class(role) if isinstance(role, str) else role
     if isinstance(kind, Proposer) or (isinstance(kind, type) and issubclass(kind, Proposer)):
-        raise ValueError(f"{role} proposes; a verifier inherits from agents.roles.Verifier, or from BaseRole.")
+        raise ValueError(f"{role} is a proposer; a verifier must inherit from agents.roles.Verifier or BaseRole.")
     if isinstance(kind, type) and issubclass(kind, BaseRole):
         return kind
     if isinstance(kind, BaseRole) or kind is None:
         return kind
-    raise ValueError(f"{role} is no role: it does not inherit from agents.roles.BaseRole")
+    raise ValueError(f"{role} is not a role: it does not inherit from agents.roles.BaseRole")
 
 
 class TaskExecutor(DecidingAgent):
@@ -82,7 +82,7 @@ class TaskExecutor(DecidingAgent):
         verifier_adapter: str | Path | None = None,
     ) -> None:
         if not isinstance(agent, LLMAgent):
-            raise ValueError(f"The proposer needs a policy, which {type(agent).__name__} is not.")
+            raise ValueError(f"The proposer needs a policy, but {type(agent).__name__} is not a policy.")
         self.proposer = Proposer(agent)
         verifier = role_named(verifier)
         policy = verifying_policy(agent.policy, verifier_adapter)

@@ -58,7 +58,7 @@ class BaseRole:
 
     def __init__(self, policy: Policy, *, vision: str = "auto") -> None:
         if not isinstance(self.tools, ToolRegistry):
-            raise TypeError(f"{type(self).__name__}.tools is a ToolRegistry: ToolRegistry(MyTool, ...).")
+            raise TypeError(f"{type(self).__name__}.tools must be a ToolRegistry, such as ToolRegistry(MyTool, ...).")
         self.policy = policy
         self._sees = policy.sees_images and vision != "none"
         small = policy.parameter_count is not None and policy.parameter_count < SMALL
@@ -128,7 +128,7 @@ class BaseRole:
         """Carry out the proposed calls, and return the results of all calls of the proposal."""
         for call in proposal.calls:
             if not isinstance(call, Tool):
-                raise TypeError(f"{name_of(call)} is the environment's: only the proposer acts in the page.")
+                raise TypeError(f"{name_of(call)} is an action: only the proposer may act on the page.")
             proposal.results.append(ExecutionResult(name_of(call), ok=True, said=call.run(task) or ""))
         return proposal.results
 

@@ -23,7 +23,7 @@ class Tool(BaseModel):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if inspect.iscoroutinefunction(cls.run):
-            raise TypeError(f"{cls.__name__}.run is awaited by nobody: make it a plain function.")
+            raise TypeError(f"{cls.__name__}.run must be a plain function, because it is never awaited.")
 
     def run(self, task: RoleTask) -> str:
         """Apply the tool to the task, and return a message about the result."""
@@ -79,10 +79,12 @@ class ToolRegistry:
         made = []
         for name, tool in self._tools.items():
             if "$defs" in tool.model_json_schema():
-                raise FunctionError(f"The fields of {tool.__name__} are texts, numbers, booleans or lists of them.")
+                raise FunctionError(
+                    f"The fields of {tool.__name__} must be texts, numbers, booleans or lists of these."
+                )
             made.append(Function(name, inspect.getdoc(tool) or "", tool, tool))
             if issubclass(tool, Tool) and tool.run is Tool.run:
-                raise FunctionError(f"{tool.__name__} does nothing: give it run(self, task).")
+                raise FunctionError(f"{tool.__name__} does nothing: define run(self, task).")
         return made
 
     def schema(self, max_text: int) -> dict[str, Any]:

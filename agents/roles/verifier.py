@@ -116,7 +116,7 @@ def verifying_policy(policy: Policy, adapter: str | Path | None = None) -> Polic
         adapted: Any = _VerifierPolicy(policy, None if adapter is None else check_trained(adapter))
         return adapted  # type: ignore[no-any-return]
     if adapter is not None:
-        raise ValueError("verifier_adapter is for a model in this process, by transformers: leave it out.")
+        raise ValueError("verifier_adapter works only with the backend transformers: leave it out.")
     return policy
 
 
@@ -131,5 +131,5 @@ def check_trained(adapter: str | Path) -> Path:
     check_peft(folder)
     prompt = read_prompt(folder)
     if prompt is None or prompt.role != "verifier":
-        raise ValueError(f"{folder} was not trained to verify: train --verifier makes an adapter that was.")
+        raise ValueError(f"{folder} was not trained to verify: train a verifier with `selfsurf train --verifier`.")
     return folder

@@ -41,10 +41,13 @@ class Webtask:
     def __init__(self, **options: Any) -> None:
         inspect.signature(make_core).bind_partial(**options)
         if given := {"task", "goal", "start_url"} & options.keys():
-            raise TypeError(f"{', '.join(sorted(given))}: given to the agent, by navigate(url) and execute(task).")
+            raise TypeError(
+                f"Webtask does not take {', '.join(sorted(given))}: use the agent's navigate(url) and execute(task)."
+            )
         if LATER in (options.get("user"), (options.get("safety") or Safety()).confirm):
             raise ValueError(
-                'Nobody brings an answer later: user= and Safety(confirm=) are functions, or confirm="ask" asks user=.'
+                "Webtask can't wait for later answers: pass functions as user= and Safety(confirm=), or "
+                'confirm="ask" to ask user=.'
             )
         self._options = options
         self._agents: list[WebAgent] = []
@@ -71,7 +74,7 @@ class Webtask:
                 or the `Webtask` is closed.
         """
         if self._closed:
-            raise ValueError("It is closed: make another one.")
+            raise ValueError("The Webtask is closed: create another one.")
         executor = await asyncio.to_thread(_executor, llm, options)
         env = await asyncio.to_thread(env_class(), task=Visit(), **self._options)
         agent = WebAgent(executor, env, None if episodes is None else Path(episodes))
@@ -97,7 +100,7 @@ def _executor(llm: str | Policy | TaskExecutor, options: dict[str, Any]) -> Task
         return made  # type: ignore[no-any-return]
     if isinstance(llm, TaskExecutor):
         if options:
-            raise ValueError(f"An agent in memory has its options already: {', '.join(options)}.")
+            raise ValueError(f"An agent in memory already has its options: leave out {', '.join(options)}.")
         return llm
     own = {name: options.pop(name) for name in ("verifier", "verifier_adapter") if name in options}
     return TaskExecutor(LLMAgent(llm, **{"actions": TaskExecutor.actions, **options}), **own)

@@ -103,7 +103,7 @@ class Playing(PlayerCallbacks):
         Raises:
             ValueError: always.
         """
-        raise ValueError(f"A person is asked, and nobody brings the answer: {question['text']}")
+        raise ValueError(f"A person is asked, but no answer can be given here: {question['text']}")
 
     def _told(self, *, waited: bool = False) -> TaskResult:
         if not waited:

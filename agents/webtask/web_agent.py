@@ -55,7 +55,9 @@ class WebAgent:
 
     def __init__(self, executor: TaskExecutor, env: AsyncBrowserEnv, episodes: Path | None = None) -> None:
         if executor in _TAKEN:
-            raise ValueError("Another agent has this executor: close that one, or make one more of the same policy.")
+            raise ValueError(
+                "Another open agent uses this executor: close that agent, or make another executor of the same policy."
+            )
         _TAKEN.add(executor)
         self.executor = executor
         self._asking = _ASKING.setdefault(id(executor.policy), threading.Lock())
@@ -109,9 +111,9 @@ class WebAgent:
         """
         await self._idle()
         if self._lost():
-            raise EnvError("The browser is gone, and its page with it: navigate(url) opens one again.")
+            raise EnvError("The browser and its page are gone: open a page again with navigate(url).")
         if not isinstance(task, str) or not isinstance(max_steps, int) or not task.strip() or max_steps < 1:
-            raise ValueError("A task is said in words, and max_steps is a whole number from 1 on.")
+            raise ValueError("The task must be a non-empty text, and max_steps a whole number of at least 1.")
         self.env.task.answer_form = None if schema is None else AnswerForm(schema)
         self.env.task.goal, self.env.core.max_steps = task, max_steps
         self._observation, self._opened = None, True
@@ -134,7 +136,7 @@ class WebAgent:
             Exception: an error of the agent's own code.
         """
         if self._playing is None:
-            raise ValueError("No task is under way: begin(task) one, or execute(task).")
+            raise ValueError("No task is running: call begin(task) or execute(task).")
         return await self._wait(self._playing.step)
 
     async def stop(self) -> None:
@@ -207,7 +209,7 @@ class WebAgent:
         if info["outcome"] == "env_error":
             raise EnvError(info["outcome_detail"])
         if "waiting" in info:
-            raise ActionError(f"A person is asked, and nobody brings the answer: {info['waiting']['text']}")
+            raise ActionError(f"A person is asked, but no answer can be given here: {info['waiting']['text']}")
         if obs["last_error"]:
             raise ActionError(obs["last_error"] + permission_for(obs["last_error"]))
         return obs
@@ -225,7 +227,7 @@ class WebAgent:
         """
         obs = await self.observe()
         if "screenshot" not in obs:
-            raise ValueError("There are no screenshots: make the Webtask with screenshot=True.")
+            raise ValueError("There are no screenshots: create the Webtask with screenshot=True.")
         pixels = draw(obs["screenshot"], obs["elements"]) if marked else obs["screenshot"]
         if path is not None:
             from PIL import Image
@@ -249,7 +251,7 @@ class WebAgent:
         if self._closed:
             raise ValueError("The agent is closed: create another one.")
         if self._playing is not None:
-            raise ValueError("A task is under way: go on with run_step(), or stop() it.")
+            raise ValueError("A task is running: continue it with run_step(), or end it with stop().")
         await self._end_left()
 
     async def _end_left(self) -> None:

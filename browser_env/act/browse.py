@@ -77,7 +77,7 @@ async def browse(session: Session, action: Action, seconds: float) -> None:
             raise
     if session.stayed:
         raise ActionError(
-            "The page asked whether to leave it, and that was dismissed: it is still there.", "navigation"
+            "The page asked to confirm leaving it. The question was dismissed, so the page is still open.", "navigation"
         )
 
 
@@ -116,5 +116,5 @@ def full_url(url: str) -> str:
         or "://" in url
         or (":" in url.split("/")[0] and not url.split("/")[0].rsplit(":", 1)[1].isdigit())
     ):
-        raise ActionError(f"{url!r} is not an address that can be opened; those begin with http:// or https://.")
+        raise ActionError(f"{url!r} can't be opened; use an address that begins with http:// or https://.")
     return f"https://{url}"

@@ -84,7 +84,7 @@ def parse_call(text: str) -> dict[str, Any]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ActionError(FORM) from None
     if len(lines) > 1:
-        raise ActionError(f"One action a step: this has {len(lines)} lines of code.")
+        raise ActionError(f"Give one action per step, not {len(lines)} lines of code.")
     node = lines[0].value if lines and isinstance(lines[0], ast.Expr) else None
     if isinstance(node, ast.Await):
         node = node.value

@@ -204,7 +204,7 @@ async def _choose_all(targets: Targets, id: int, options: Sequence[str]) -> str:
             said = answer["said"]
             if answer["lost"]:
                 lost, last = _names(answer["lost"]), _names([option])
-                raise ActionError(f"Element {id} takes one option only: {last} is chosen in the place of {lost}.")
+                raise ActionError(f"Element {id} takes one option only: {last} is chosen instead of {lost}.")
     return way
 
 
@@ -352,8 +352,8 @@ async def _through_chooser(targets: Targets, id: int, files: list[str]) -> None:
         chooser = await waiting.value
     except NotOpened:
         raise ActionError(
-            f"Element {id} is not a file input, and clicking it opens no file chooser that can be answered; "
-            "one that a page opens with showOpenFilePicker can't."
+            f"Element {id} is not a file input, and clicking it opens no file chooser that can be answered. "
+            "A file chooser opened with showOpenFilePicker can't be answered."
         ) from None
     finally:
         targets.session.choosing = False

@@ -116,7 +116,7 @@ async def press_chord(targets: Targets, key: str) -> None:
     keyboard = targets.tab.page.keyboard
     if not all(map(is_modifier, held)):
         raise ActionError(
-            f"{key!r} is no chord: only Control, Alt, Shift and Meta can be held; press other keys one by one."
+            f"{key!r} is not a chord: only Control, Alt, Shift and Meta can be held; press other keys one by one."
         )
     try:
         await keyboard.press(chord)

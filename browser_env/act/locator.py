@@ -87,7 +87,7 @@ async def _in_page(targets: Targets, steps: Sequence[Step], selector: str) -> in
         named = ", ".join(str(id) for id in ids)
         more = " and more" if len(found) > MOST_NAMED else ""
         raise ActionError(
-            f"{len(found)} elements match {selector!r}: {named}{more}; use an id or say it more exactly.", "not_found"
+            f"{len(found)} elements match {selector!r}: {named}{more}; use an id or a more exact selector.", "not_found"
         )
     return ids[0]
 

@@ -27,9 +27,7 @@ async def click(targets: Targets, action: Click) -> str:
     if "covered" not in where:
         return await press_at(targets, (where["x"], where["y"]), action)
     if action.modifiers or action.button == "middle":
-        raise ActionError(
-            f"Element {id} is covered by {where['covered']}; only a plain click can go through that.", "blocked"
-        )
+        raise ActionError(f"Element {id} is covered by {where['covered']}; only a plain click can reach it.", "blocked")
     await targets.ask("domClick", id, count=action.count, button=action.button)
     targets.session.note(f"clicked [{id}] through {where['covered']}, which covers it, by a script's event")
     return "dom"

@@ -112,7 +112,7 @@ def steps_of(node: ast.expr) -> tuple[Step, ...]:
             break
         else:
             raise ActionError(
-                f"{_source(node)} is not a locator; use page.locator(...), page.get_by_role(...) or so on."
+                f"{_source(node)} is not a locator; use page.locator(...), page.get_by_role(...) or a similar call."
             )
     steps.reverse()
     if steps[0].method not in STARTS:

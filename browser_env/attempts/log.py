@@ -72,7 +72,9 @@ class FileLog:
         spans: Spans | None = None,
     ) -> None:
         if not _ID.fullmatch(trace_id):
-            raise ValueError(f"A traceId has letters, digits, '.', '_' and '-' only, at most 128, not {trace_id!r}.")
+            raise ValueError(
+                f"A traceId must consist of at most 128 letters, digits, '.', '_' and '-', not {trace_id!r}."
+            )
         self._settings = settings or LogSettings()
         self.trace_id = trace_id
         self.folder = _folder_of(self._settings.folder, trace_id)
@@ -152,7 +154,7 @@ class FileLog:
             if (shot is not None or parts) and self._waiting >= _WAITING:
                 shot, parts = None, {}
                 cut.append(
-                    f"Left out, since the disk is slow: the artifacts of {_WAITING} attempts wait to be written."
+                    f"Left out because the disk is slow: artifacts of {_WAITING} attempts are waiting to be written."
                 )
             self._waiting += shot is not None or bool(parts)
         stem = re.sub(r"[^A-Za-z0-9._-]", "_", attempt.attempt_id)[:128]
@@ -234,7 +236,7 @@ class FileLog:
         if self._since_pruned + len(data) > self._room:
             self._prune()
             if len(data) > self._room:
-                raise OSError(f"the quota of {self._settings.quota_mb:g} MB is used up by runs that go on")
+                raise OSError(f"runs in progress use up the quota of {self._settings.quota_mb:g} MB")
         write_file(self.folder / "artifacts" / name, data)
         self._since_pruned += len(data)
 
@@ -272,7 +274,7 @@ class FileLog:
         self._not_written["why"] = why
         self._not_written[f"{what}s"] = self._not_written.get(f"{what}s", 0) + 1
         if first:
-            print(f"The attempt log in {self.folder} can't keep its {what}: {why}", file=sys.stderr, flush=True)
+            print(f"The attempt log in {self.folder} can't write its {what}: {why}", file=sys.stderr, flush=True)
 
 
 def _copy(value: Any) -> Any:
@@ -297,7 +299,7 @@ def said(summary: Mapping[str, Any], folder: Path) -> str:
         f", {summary['cancelled']} cancelled" * bool(summary["cancelled"]),
         f"; {summary['reason'].rstrip('.')}" * bool(summary["reason"]),
         f"; disabled: {', '.join(off)}" * bool(off),
-        "; not all of it could be written" * bool(summary["notWritten"]),
+        "; the log is incomplete" * bool(summary["notWritten"]),
         f": {folder}",
     ]
     return "".join(parts)

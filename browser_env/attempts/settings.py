@@ -36,10 +36,10 @@ class LogSettings:
     def __post_init__(self) -> None:
         for name in ("screenshot_every", "snapshot_every"):
             if getattr(self, name) < 0:
-                raise ValueError(f"{name} is a whole number from 0 on, not {getattr(self, name)!r}.")
+                raise ValueError(f"{name} must be a non-negative integer, not {getattr(self, name)!r}.")
         for name in ("keep_days", "quota_mb"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is a number above 0, not {getattr(self, name)!r}.")
+                raise ValueError(f"{name} must be a number above 0, not {getattr(self, name)!r}.")
 
     @property
     def folder(self) -> Path:

@@ -108,4 +108,4 @@ class Spans:
 
 
 def _not_installed(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    return ModuleNotFoundError(f"Spans need {error.name}: {how_to_install('otel')}", name=error.name)
+    return ModuleNotFoundError(f"Spans need the package {error.name}: {how_to_install('otel')}", name=error.name)

@@ -40,7 +40,7 @@ class AnswerForm:
             self._type = TypeAdapter(schema)
             self.schema = self._type.json_schema()
         except PydanticUserError as error:
-            raise ValueError(f"{schema!r} describes no answer: {first_line(error)}") from None
+            raise ValueError(f"{schema!r} can't describe an answer: {first_line(error)}") from None
 
     @classmethod
     def named(cls, name: str) -> AnswerForm:
@@ -56,7 +56,7 @@ class AnswerForm:
         except (OSError, ValueError) as error:
             raise ValueError(f"{name} can't be read: {error}") from None
         if not isinstance(schema, dict):
-            raise ValueError(f"{name} holds no JSON schema, which is an object.")
+            raise ValueError(f"{name} must contain a JSON schema, which is an object.")
         return cls(schema)
 
     @property

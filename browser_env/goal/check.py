@@ -85,11 +85,11 @@ class SuccessChecker:
 
     def _asked(self, question: str, evidence: Evidence, *, missed: bool) -> Finding:
         if missed:
-            return Finding("question", "unknown", "nobody was asked: something else is missed already")
+            return Finding("question", "unknown", "not asked, because another criterion was missed")
         if not evidence.claims:
-            return Finding("question", "missed", "the agent does not say that it is done")
+            return Finding("question", "missed", "the agent did not say that it was done")
         if self._ask is None:
-            return Finding("question", "unknown", "no model was there to be asked")
+            return Finding("question", "unknown", "there was no model to ask")
         return self._ask(question, evidence)
 
 
@@ -150,7 +150,7 @@ def _on_pages(
 ) -> Finding:
     pages = _pages(criterion, evidence)
     if not pages:
-        return Finding(criterion.kind, "unknown", f"the page was not recorded, so not whether {what}")
+        return Finding(criterion.kind, "unknown", f"no page was recorded that could show whether {what}")
     found = [holds(page) for page in pages]
     best: Found = "met" if "met" in found else "unknown" if "unknown" in found else "missed"
     says = {"met": what, "missed": f"not so: {what}", "unknown": f"the episode does not show whether {what}"}
@@ -195,9 +195,11 @@ def _request(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding
             if right and same and url.within(one.get("url")) == "met":
                 return Finding("request", "met", f"{what} was requested")
     if any(one.requests is None for one in evidence.moments):
-        return Finding("request", "unknown", f"requests were not recorded, so not whether {what} was requested")
+        return Finding("request", "unknown", f"requests were not recorded, so {what} may have been requested unnoticed")
     if any(len(one.requests or ()) >= MOST for one in evidence.moments):
-        return Finding("request", "unknown", f"not all requests were recorded, so not whether {what} was requested")
+        return Finding(
+            "request", "unknown", f"only some requests were recorded, so {what} may have been requested unnoticed"
+        )
     return Finding("request", "missed", f"{what} was not requested, or was refused")
 
 
@@ -211,7 +213,11 @@ def _action(criterion: Criterion, evidence: Evidence, fill: _Filler) -> Finding:
     )
     done = [_did(wanted, one, fill) for one in moments]
     found: Found = "met" if "met" in done else "unknown" if "unknown" in done else "missed"
-    says = {"met": what, "missed": f"not done: {what}", "unknown": f"the episode does not show whether it was {what}"}
+    says = {
+        "met": what,
+        "missed": f"not done: {what}",
+        "unknown": f"the episode does not show whether this was done: {what}",
+    }
     return Finding("action", found, says[found])
 
 

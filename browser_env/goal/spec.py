@@ -108,7 +108,9 @@ class Criterion(_Data):
     def _one(self) -> Self:
         given = [kind for kind in KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
-            raise ValueError(f"a criterion has exactly one of {', '.join(KINDS)}, not {' and '.join(given) or 'none'}")
+            raise ValueError(
+                f"a criterion must have exactly one of {', '.join(KINDS)}, not {' and '.join(given) or 'none'}"
+            )
         return self
 
     @property
@@ -145,7 +147,7 @@ class GoalSpec(_Data):
             )
             listed = {name for name in (criterion.each, criterion.element and criterion.element.names) if name}
             if wrong := sorted(used - known - ({"item"} if criterion.each else set()) | listed - set(self.lists)):
-                raise ValueError(f"there is no parameter {wrong[0]!r} in the pattern, or it is no list")
+                raise ValueError(f"the pattern has no parameter {wrong[0]!r}, or the parameter is not a list")
         if wrong := sorted(set(self.lists) - known):
             raise ValueError(f"lists: the pattern has no group {wrong[0]!r}")
         for text in (*self.lists.values(), *(text[3:] for text in _texts(self.model_dump()) if text.startswith("re:"))):
@@ -207,7 +209,7 @@ def spec_of(data: Any, where: str, name: str = "") -> GoalSpec:
         )
         raise SpecError(f"{where}: {wrong}.") from None
     except re.error as error:
-        raise SpecError(f"{where}: {error.pattern!r} is no regular expression: {error}.") from None
+        raise SpecError(f"{where}: {error.pattern!r} is not a regular expression: {error}.") from None
 
 
 def fill_in(text: str, parameters: Parameters, *, item: str = "") -> str:

@@ -26,7 +26,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"Limits.{name} is a number of characters above 0, not {value!r}.")
+                raise ValueError(f"Limits.{name} must be a number of characters above 0, not {value!r}.")
 
     def note(self, text: str) -> str:
         """Return an event or error on one line, with hidden characters escaped, cut to its limit."""

@@ -94,8 +94,8 @@ def crop(screenshot: Pixels, element: Element, margin: int = 8) -> Pixels:
     if box is None:
         shown = ", ".join(f"{side:g}" for side in element["bbox"])
         raise ValueError(
-            f"Element {element['id']} has nothing in the screenshot of {width} by {height}: its box is at {shown} "
-            "(x, y, width, height). Scroll to it first."
+            f"Element {element['id']} is outside of the screenshot of {width} by {height} pixels. Scroll to it first. "
+            f"Its box (x, y, width, height) is {shown}."
         )
     left, top, right, bottom = box
     return screenshot[max(0, top - margin) : bottom + margin, max(0, left - margin) : right + margin].copy()
@@ -110,7 +110,7 @@ def crops(screenshot: Pixels, elements: Iterable[Element], margin: int = 8) -> d
 
 def _shape(screenshot: Pixels) -> tuple[int, int]:
     if screenshot.ndim != 3 or screenshot.shape[2] != 3:
-        raise ValueError(f"A screenshot is an array of (height, width, 3), not of {screenshot.shape}.")
+        raise ValueError(f"A screenshot must have the shape (height, width, 3), not {screenshot.shape}.")
     return screenshot.shape[0], screenshot.shape[1]
 
 

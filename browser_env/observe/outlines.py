@@ -38,8 +38,8 @@ class Outlines:
 
 
 _UNKNOWN = (
-    "This observation holds only what changed on the page, and the agent has not seen what was there before. Give it "
-    'every observation of the episode from the first on, or make the environment with obs_mode="full".'
+    "This observation contains only the changes on the page, and the agent has not seen the page before them. Give the "
+    'agent every observation of the episode, or create the environment with obs_mode="full".'
 )
 
 

@@ -128,7 +128,7 @@ async def paged_scan(
         ValueError: `max_screens` is less than 1.
     """
     if max_screens < 1:
-        raise ValueError(f"max_screens is at least 1, not {max_screens}.")
+        raise ValueError(f"max_screens must be at least 1, not {max_screens}.")
     options = replace(options, budget=None, reach=None)
     # A second quiet frame is needed, since intersection observers are notified after the first.
     walk = _Walk(session, options, viewport, replace(bounds, frames=max(2, bounds.frames)))

@@ -14,8 +14,8 @@ SHOWN = 300
 def objection_to(id: int, answer: dict[str, Any]) -> str:
     """Return the error about a field that was written to; empty for no error, or if `event_of` reports it."""
     if "strayed" in answer:
-        rest = "the rest of the text was not" if answer.get("way") == "type" else "nothing was"
-        return f"The page moved the focus from element {id} to {answer['strayed']}; {rest} typed."
+        rest = "the rest of the text was not typed" if answer.get("way") == "type" else "nothing was typed"
+        return f"The page moved the focus from element {id} to {answer['strayed']}; {rest}."
     if "shown" in answer and answer.get("way") != "type":
         hint = " If it takes keys only, use type." if answer.get("ignored") else ""
         return f"Element {id} holds another text now: {quote(clip(answer['shown'], SHOWN))}.{hint}"

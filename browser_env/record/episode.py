@@ -360,7 +360,7 @@ def _manifest(folder: Path) -> dict[str, dict[str, str]]:
         manifest = json.loads(_read(path).decode())
         return {"files": dict(manifest["files"]), "next": dict(manifest.get("next", {}))}
     except FileNotFoundError:
-        raise EpisodeError(f"There is no manifest in {folder}: its episode was cut off or is old.") from None
+        raise EpisodeError(f"There is no manifest in {folder}: the episode was cut off or is old.") from None
     except EpisodeError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -401,7 +401,7 @@ def _read(path: Path) -> bytes:
     """
     kind = path.stat()
     if not stat.S_ISREG(kind.st_mode):
-        raise EpisodeError(f"{path} is no file.")
+        raise EpisodeError(f"{path} is not a file.")
     if kind.st_size > LARGEST_READ:
         raise EpisodeError(f"{path} is too large: {kind.st_size:,} bytes.")
     return path.read_bytes()

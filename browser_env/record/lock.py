@@ -43,7 +43,7 @@ class FolderLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
-            raise FolderInUse(f"Another process is running in {folder}: wait for it, or give another folder.") from None
+            raise FolderInUse(f"Another process is using {folder}: wait for it, or choose another folder.") from None
         except OSError:  # a network file system, for example
             return
 

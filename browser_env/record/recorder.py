@@ -40,7 +40,7 @@ WRITE_AFTER = 0.6
 SWITCHING = 1.0
 """Seconds after a tab opens during which mouse movement in the previous tab is ignored."""
 
-EARLY = "input came before the page could be looked at: what is seen before it may be from just after it"
+EARLY = "input arrived before the page was observed, so the previous observation may already show its effect"
 
 LAST_EVENTS = 2.0
 """Seconds to wait for the pages' last events at the end of a recording."""

@@ -14,7 +14,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 AGAIN = "run the same command again."
-ELSEWHERE = "run the command again into another folder, or move this one away first."
+ELSEWHERE = "run the command again with another folder, or move this folder away first."
 
 
 class NoRoom(OSError):
@@ -26,7 +26,9 @@ class NoRoom(OSError):
     """
 
     def __init__(self, folder: Path, then: str = AGAIN) -> None:
-        super().__init__(f"There is no room left for {folder}. What stands there is whole: make room, then {then}")
+        super().__init__(
+            f"There is no room left for {folder}. The files written so far are complete: make room, then {then}"
+        )
         self.errno = errno.ENOSPC
 
 

@@ -113,7 +113,7 @@ def _final(record: Mapping[str, Any] | None) -> Observation | None:
 def _check_files(folder: Path) -> None:
     """Reject links, devices and oversized files, so that reading the folder terminates and stays inside it."""
     if folder.is_symlink():
-        raise EpisodeError("it is a link to elsewhere")
+        raise EpisodeError("it is a symbolic link")
     total = count = 0
     for place, folders, names in os.walk(folder):
         for name in (*folders, *names):
@@ -121,11 +121,11 @@ def _check_files(folder: Path) -> None:
             kind = path.lstat()
             told = path.relative_to(folder).as_posix()
             if not stat.S_ISREG(kind.st_mode) and not stat.S_ISDIR(kind.st_mode):
-                raise EpisodeError(f"{told} is no file of its own, but a link or a device")
+                raise EpisodeError(f"{told} is a link or a device, not a regular file")
             if stat.S_ISREG(kind.st_mode):
                 total, count = total + kind.st_size, count + 1
             if kind.st_size > LARGEST_FILE or total > LARGEST or count > MOST_FILES:
-                more = f", all {count:,} files so far {total:,}" if count > 1 else ""
+                more = f", and the first {count:,} files together {total:,}" if count > 1 else ""
                 raise EpisodeError(f"it is too large: {told} has {kind.st_size:,} bytes{more}")
     for name in ("episode.json", "steps.jsonl"):
         if not (folder / name).is_file():
@@ -142,7 +142,7 @@ def _check_manifest(episode: Episode) -> None:
 
 def _meta(meta: Mapping[str, Any]) -> dict[str, Any]:
     if meta.get("redacted") == "full":
-        raise EpisodeError("it was redacted in full: what was typed and shown is not there to learn from")
+        raise EpisodeError("it was redacted in full, so it has no texts to learn from")
     for name in ("env_id", "goal", "outcome"):
         _text(meta[name], name)
     for name in ("task", "url"):
@@ -154,7 +154,7 @@ def _meta(meta: Mapping[str, Any]) -> dict[str, Any]:
         _whole(meta["seed"], "seed", range(2**63))
     for name, kind in (("recorded", bool), ("totals", dict)):
         if not isinstance(meta[name], kind):
-            raise ValueError(f"{name} of episode.json is no {kind.__name__}")
+            raise ValueError(f"{name} of episode.json is not a {kind.__name__}")
     return {**meta, **{name: _text(meta[name], name) for name in ("env_id", "goal", "outcome")}}
 
 
@@ -212,7 +212,7 @@ def observation_of(record: Mapping[str, Any], where: str = "") -> Observation:
     try:
         elements = tuple(map(_element, _list(record["elements"], "elements")))
         if len({one["id"] for one in elements}) < len(elements):
-            raise ValueError("two elements have one id")
+            raise ValueError("two elements have the same id")
         texts = ("goal", "url", "title", "dom", "page_text", "last_action", "last_error")
         whole: dict[str, Any] = {
             **{name: _text(record[name], name) for name in texts},
@@ -237,7 +237,7 @@ def observation_of(record: Mapping[str, Any], where: str = "") -> Observation:
 def _element(record: Mapping[str, Any]) -> Element:
     box = [_number(one, "bbox") for one in _list(record["bbox"], "bbox")]
     if len(box) != 4:
-        raise ValueError("bbox is no four numbers")
+        raise ValueError("bbox does not have four numbers")
     return Element(
         id=_whole(record["id"], "id"),
         role=_text(record["role"], "role"),
@@ -255,7 +255,7 @@ def _element(record: Mapping[str, Any]) -> Element:
 def _of(kind: type[T]) -> Callable[[Any, str], T]:
     def checked(value: Any, name: str) -> T:
         if not isinstance(value, kind):
-            raise ValueError(f"{name} is no {kind.__name__}")
+            raise ValueError(f"{name} is not a {kind.__name__}")
         return value
 
     return checked
@@ -274,11 +274,11 @@ def _texts(values: Any, name: str) -> tuple[str, ...]:
 
 def _whole(value: Any, name: str, among: range = _NUMBERS) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value not in among:
-        raise ValueError(f"{name} is no number from 0 on")
+        raise ValueError(f"{name} is not a non-negative integer")
     return value
 
 
 def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"{name} is no number")
+        raise ValueError(f"{name} is not a number")
     return value

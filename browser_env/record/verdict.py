@@ -89,7 +89,7 @@ def marks_of(episode: Episode) -> list[Mark]:
     except (TypeError, KeyError):
         marks = None
     if marks is None or not all(map(_sound, marks)):
-        raise EpisodeError(f"{episode.folder / 'episode.json'} is damaged: its verdict is not one.")
+        raise EpisodeError(f"{episode.folder / 'episode.json'} is damaged: its verdict is malformed.")
     return marks
 
 

@@ -80,7 +80,7 @@ async def _within(until: float, what: str, sight: Sight, work: Awaitable[Any]) -
         async with asyncio.timeout(max(0.0, left)):
             return await work
     except TimeoutError:
-        sight.cut.append(f"The {what} was left out: it was not there within {SECONDS:g} s.")
+        sight.cut.append(f"The {what} was left out: it was not available within {SECONDS:g} s.")
     except Exception as error:
         sight.cut.append(f"The {what} was left out: {reason(error)}")
     return None
@@ -99,7 +99,7 @@ async def _picture(sight: Sight) -> bytes | None:
         size = await _evaluate(sight.protocol, "[innerWidth, innerHeight]")
         png = await asyncio.to_thread(_painted, png, before, size[0])
     if len(png) > MOST_BYTES - DOM_BYTES:
-        sight.cut.append(f"The picture was left out: it has {len(png) / 1e6:.1f} MB.")
+        sight.cut.append(f"The picture was left out: its size is {len(png) / 1e6:.1f} MB.")
         return None
     return png
 
@@ -212,7 +212,9 @@ def _nested(nodes: Sequence[dict[str, Any]], room: int, cut: list[str]) -> list[
         if plain is not None:
             size += len(json.dumps(plain)) + 16
             if size > room:
-                cut.append(f"The accessibility tree was cut: {kept} of {len(nodes)} nodes are {room / 1e6:.1f} MB.")
+                cut.append(
+                    f"The accessibility tree was cut: {kept} of {len(nodes)} nodes fit into {room / 1e6:.1f} MB."
+                )
                 break
             place.append(plain)
             kept += 1

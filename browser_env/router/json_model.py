@@ -22,10 +22,10 @@ def model_of(schema: Any, name: str = "Extracted") -> type[BaseModel]:
 
 def _model(schema: Any, name: str, depth: int) -> type[BaseModel]:
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        raise ValueError('a schema is that of an object, such as {"type": "object", "properties": {...}}.')
+        raise ValueError('a schema must describe an object, such as {"type": "object", "properties": {...}}.')
     properties = schema.get("properties") or {}
     if not properties or not isinstance(properties, Mapping):
-        raise ValueError("a schema names the properties that are to be read.")
+        raise ValueError("a schema must name the properties to read.")
     required = schema.get("required", list(properties))
     fields: dict[str, Any] = {}
     for key, each in properties.items():
@@ -40,7 +40,7 @@ def _model(schema: Any, name: str, depth: int) -> type[BaseModel]:
 
 def _type(schema: Any, name: str, depth: int) -> Any:
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
-        raise ValueError(f"{name}: this is no schema, or it is nested too deeply.")
+        raise ValueError(f"{name}: this is not a schema, or is nested too deeply.")
     if "enum" in schema:
         return Literal[tuple(schema["enum"])]
     kind = schema.get("type", "string")
@@ -55,5 +55,5 @@ def _type(schema: Any, name: str, depth: int) -> Any:
     if kind == "array":
         return list[_type(schema.get("items", {}), name, depth + 1)]  # type: ignore[misc]
     if kind not in _PLAIN:
-        raise ValueError(f"{name}: there is no type {kind!r}; there are {', '.join(_PLAIN)}, object and array.")
+        raise ValueError(f"{name}: there is no type {kind!r}; the types are {', '.join(_PLAIN)}, object and array.")
     return _PLAIN[kind]

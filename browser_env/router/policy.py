@@ -45,9 +45,11 @@ class Policy:
 
     def __post_init__(self) -> None:
         if min(self.retries, *self.retries_of.values(), 0) < 0:
-            raise ValueError("A router's policy: numbers of retries are 0 or more.")
+            raise ValueError("In a router's policy, numbers of retries must be 0 or more.")
         if not self.deadline > 0:
-            raise ValueError(f"A router's policy: deadline is a number of seconds above 0, not {self.deadline!r}.")
+            raise ValueError(
+                f"In a router's policy, deadline must be a number of seconds above 0, not {self.deadline!r}."
+            )
 
     def retries_for(self, provider: str) -> int:
         """Return how often a provider may be retried."""

@@ -224,7 +224,7 @@ class Router:
             return
         why = f"{before[0].name} failed: {before[1].message} " if before else ""
         kind = before[1].type if before else "invalid_arguments"
-        message = f"{why}{provider.name} has taken over, and elements have other numbers there: observe the page first."
+        message = f"{why}{provider.name} has taken over and numbers elements differently: observe the page first."
         raise CallFailed(Failure(kind, message, retryable=False), provider.name)
 
     def _new_attempt(self, provider: Provider, arguments: Arguments, step: str, scope: _Scope) -> Attempt:
@@ -328,11 +328,11 @@ class Router:
 
     def _before_crash(self, provider: Provider, *, screenshot: bool) -> Evidence:
         """Return the last screenshot taken, for an attempt whose page is gone."""
-        gone = "There was no page any more"
+        gone = "The page was gone"
         if not screenshot or provider.name not in self._pictures:
             return Evidence(cut=(f"{gone}.",))
         id, seen = self._pictures[provider.name]
-        return Evidence(seen.url, screenshot=seen.screenshot, cut=(f"{gone}: the picture is that of attempt {id}.",))
+        return Evidence(seen.url, screenshot=seen.screenshot, cut=(f"{gone}: the picture is from attempt {id}.",))
 
 
 def loggable(arguments: Arguments) -> dict[str, Any]:

@@ -55,7 +55,9 @@ async def read_into(complete: Complete | None, instruction: str, page: str, mode
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "it"
-        raise ProviderError("unknown", f"What was read doesn't fit the schema: {where}: {first['msg']}.") from error
+        raise ProviderError(
+            "unknown", f"The extracted data doesn't fit the schema: {where}: {first['msg']}."
+        ) from error
 
 
 def bare_json(reply: str) -> str:
@@ -73,7 +75,7 @@ def needed(decide: Decide | None) -> Decide:
     if decide is None:
         raise ProviderError(
             "invalid_arguments",
-            "Words can't be carried out here, since this provider was given no policy: give an action instead, on an "
+            "Instructions in words need a policy, and this provider has none: give an action instead, on an "
             f"element that browser.observe shows.{POLICY}",
         )
     return decide

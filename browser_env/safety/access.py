@@ -169,8 +169,8 @@ class AccessGuard:
         if self.proxy is not None and _NO_GATE in failure:
             return failure.replace(
                 _NO_GATE,
-                "the browser can't reach this process, which its requests go through: run it on this machine, or give "
-                "Safety(allow_private=True) without lists of hosts",
+                "the browser can't reach this process, which relays its requests: run the browser on this machine, or "
+                "use Safety(allow_private=True) without lists of hosts",
             )
         match = re.search(r"net::ERR_SOCKS_CONNECTION_FAILED(?: at (\S+))?", failure)
         if match is None or self.proxy is None:

@@ -18,7 +18,7 @@ from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.text import one_line
 
-AGAIN = " (allowed before, and interrupted while it was done: it may have happened already)"
+AGAIN = " (allowed before, but interrupted: the action may already have happened)"
 
 _MAY_BE_RISKY = Click | Fill | Press | Select | Type
 
@@ -128,13 +128,13 @@ class Confirmer:
                 return element, None
             element = element or await _on_page(targets, action)
         except ScriptError:  # the page may cause this error deliberately
-            return None, Risk("unknown", "What it acts on could not be read from the page.")
+            return None, Risk("unknown", "The action's target could not be read from the page.")
         if not might_be_risky(action, element):
             return element, None
         around = await _surroundings_of(targets.tab, element, targets.foreign)
         if around is None:
             return element, assess(action, element) or Risk(
-                "unknown", "What is around it on the page could not be read."
+                "unknown", "The surroundings of the action's target could not be read."
             )
         around = replace(around, filled=(*around.filled, *_filled_in_frames(observation)))
         return element, assess(action, element, around)

@@ -206,7 +206,7 @@ def permission_for(message: str) -> str:
     kept_out = re.search(rf"(\S+) was not opened: (?:{PRIVATE}|{NOT_ALLOWED})\.", message)
     if kept_out:
         host = host_and_port(kept_out[1])[0]
-        return f' The user of this browser permits it with --allowed {host}, or Safety(allowed=("{host}",)) in Python.'
+        return f' The user can permit it with --allowed {host}, or Safety(allowed=("{host}",)) in Python.'
     if "may be uploaded here;" in message or "may not be uploaded;" in message:
-        return " On the command line that is --upload-from FOLDER."
+        return " On the command line, use --upload-from FOLDER."
     return ""

@@ -73,10 +73,10 @@ class Safety:
     def __post_init__(self) -> None:
         for name in ("allowed", "blocked", "allow_files", "upload_from"):
             if isinstance(getattr(self, name), (str, Path)):
-                raise ValueError(f"Safety.{name} is a tuple, such as ({str(getattr(self, name))!r},).")
+                raise ValueError(f"Safety.{name} must be a tuple, such as ({str(getattr(self, name))!r},).")
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not (self.confirm in (None, ASK, LATER) or callable(self.confirm)):
-            raise ValueError(f'Safety.confirm is a function, "ask", "later" or None, not {self.confirm!r}.')
+            raise ValueError(f'Safety.confirm must be a function, "ask", "later" or None, not {self.confirm!r}.')
         for name in ("allowed", "blocked"):
             for pattern in getattr(self, name):
                 if "/" in pattern or not pattern.strip():

@@ -195,7 +195,9 @@ class _Upstream:
         self._socks = parts.scheme == "socks5"
         self._host, self._port = parts.hostname, parts.port or (1080 if self._socks else 80)
         if proxy.get("bypass"):
-            raise ValueError("A proxy's bypass goes round the safety rules: leave it out, or list no hosts in Safety.")
+            raise ValueError(
+                "A proxy's bypass evades the safety rules: leave out the bypass, or list no hosts in Safety."
+            )
         self._user = str(proxy.get("username") or unquote(parts.username or ""))
         self._password = str(proxy.get("password") or unquote(parts.password or ""))
 
@@ -228,7 +230,7 @@ class _Upstream:
             if (await reader.readexactly(2))[1] != 0:
                 raise OSError("the proxy refused the password")
         elif method != 0:
-            raise OSError("the proxy wants another authentication")
+            raise OSError("the proxy requires another kind of authentication")
         name = host.encode()
         writer.write(b"\x05\x01\x00\x03" + bytes([len(name)]) + name + port.to_bytes(2, "big"))
         _, code, _, kind = await reader.readexactly(4)

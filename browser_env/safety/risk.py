@@ -266,7 +266,7 @@ def _of_button(role: str, name: str, around: Surroundings) -> Risk | None:
         return None
     said = _of_text(around.dialog)
     if said is not None:
-        return Risk(said, f"The {role} {name!r} answers a dialog that is about to {_SAYS[said]}.")
+        return Risk(said, f"The {role} {name!r} answers a dialog whose purpose is to {_SAYS[said]}.")
     return _of_form(around, told=False) if around.submits or around.pays else None
 
 
@@ -285,7 +285,7 @@ def _of_form(around: Surroundings, *, told: bool = True) -> Risk | None:
     if "password" in around.fields:
         return Risk("credentials", "It submits a form with a password.")
     said = _of_text(around.dialog) or of_label(around.form)
-    return Risk(said, f"It submits a form that is about to {_SAYS[said]}.") if said else None
+    return Risk(said, f"It submits a form whose purpose is to {_SAYS[said]}.") if said else None
 
 
 def of_dialog(message: str) -> Risk | None:

@@ -39,7 +39,7 @@ class Secret:
 
     def __post_init__(self) -> None:
         if isinstance(self.domains, str):
-            raise ValueError(f"Secret.domains is a tuple, such as ({self.domains!r},).")
+            raise ValueError(f"Secret.domains must be a tuple, such as ({self.domains!r},).")
 
     @classmethod
     def from_env(cls, variable: str, domains: tuple[str, ...] = ()) -> Secret:
@@ -74,7 +74,7 @@ class Vault:
         self._pattern: re.Pattern[str] | None = None
         for name, secret in self._secrets.items():
             if not _NAME.fullmatch(name):
-                raise ValueError(f"A secret's name has letters, digits, '_', '.' and '-' only, not {name!r}.")
+                raise ValueError(f"A secret's name must consist of letters, digits, '_', '.' and '-', not {name!r}.")
             self._learn(name, secret.current())
         if self._pattern is not None:
             _known.setdefault(self._pattern.pattern, self)
@@ -101,7 +101,7 @@ class Vault:
 
     def _learn(self, name: str, value: str) -> None:
         if not isinstance(value, str) or len(value.strip()) < 3:
-            raise ValueError(f"The secret {name!r} is a text of at least 3 characters; shorter ones can't be hidden.")
+            raise ValueError(f"The secret {name!r} must have at least 3 characters: shorter texts can't be hidden.")
         known = self._values.setdefault(name, [])
         if value in known:
             return
@@ -136,7 +136,7 @@ class Vault:
             secret = self._secrets.get(name)
             if secret is None:
                 known = ", ".join(sorted(self._secrets)) or "none"
-                raise ActionError(f"There is no secret {name!r}; those that can be typed: {known}.")
+                raise ActionError(f"There is no secret {name!r}; the available secrets: {known}.")
             clean = clean_host(host) if host else ""
             if secret.domains and not any(clean and matches(domain, clean, port) for domain in secret.domains):
                 where = f"on {clean}" if clean else "here"

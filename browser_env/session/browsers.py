@@ -122,11 +122,11 @@ def find_browser(*, headless: bool = True, playwright_path: str | None = None) -
             return candidate
     raise BrowserNotFound(
         (
-            "No Chromium was found. `python -m selfsurf.scripts.install_browser` gets one"
+            "No Chromium was found. Run `python -m selfsurf.scripts.install_browser`"
             if headless
-            else "No Chromium with a window was found. `playwright install --with-deps chromium` gets one"
+            else "No Chromium with a window was found. Run `playwright install --with-deps chromium`"
         )
-        + ", or set SELFSURF_BROWSER to the path of one."
+        + ", or set SELFSURF_BROWSER to the browser's path."
     )
 
 
@@ -164,7 +164,7 @@ def windowed_browser() -> str:
     """
     path = find_browser(headless=False)
     if "headless" in Path(path).name:
-        raise BrowserNotFound(f"{path} has no window; a full Chromium is needed, which SELFSURF_BROWSER can name.")
+        raise BrowserNotFound(f"{path} has no window: install a full Chromium, or set SELFSURF_BROWSER to its path.")
     return path
 
 

@@ -84,7 +84,7 @@ class DetachedSource(RemoteSource):
             ValueError: a default context can't have one of the arguments.
         """
         if extra := sorted(set(arguments) - _OF_CONTEXT):
-            raise ValueError(f"A detached browser can't be given {', '.join(extra)}.")
+            raise ValueError(f"A detached browser doesn't support {', '.join(extra)}.")
         await self._lock.acquire(end_orphan=not self.attached)
         try:
             if not self.attached:

@@ -27,12 +27,12 @@ def check_dialogs(policy: DialogPolicy) -> None:
     if callable(policy) or policy in ("accept", "dismiss", "leave"):
         return
     if not isinstance(policy, Mapping):
-        raise ValueError(f"dialogs is 'accept', 'dismiss', a mapping or a function, not {policy!r}.")
+        raise ValueError(f"dialogs must be 'accept', 'dismiss', a mapping or a function, not {policy!r}.")
     for kind, answer in policy.items():
         if kind not in KINDS:
-            raise ValueError(f"dialogs: there are no {kind!r} dialogs, but {', '.join(KINDS)}.")
+            raise ValueError(f"dialogs: there are no {kind!r} dialogs, only {', '.join(KINDS)}.")
         if not isinstance(answer, str) or (kind != "prompt" and answer not in ("accept", "dismiss")):
-            raise ValueError(f"dialogs: the answer to {kind} is 'accept' or 'dismiss', not {answer!r}.")
+            raise ValueError(f"dialogs: the answer to {kind} must be 'accept' or 'dismiss', not {answer!r}.")
 
 
 def accepts(kind: str, policy: DialogPolicy) -> bool:

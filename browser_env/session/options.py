@@ -17,9 +17,8 @@ from selfsurf.browser_env.storage import CookieError, cookies_of
 StrPath = str | PathLike[str]
 
 _NO_ENGINE = (
-    "engine={engine!r} can't be used: the environment speaks Chromium's DevTools protocol to the page (the in-page "
-    "script and the listeners of elements, screenshots, mouse events, what is loading), which Playwright has for "
-    "Chromium only. Use engine='chromium'."
+    "engine={engine!r} can't be used: the environment controls pages through Chromium's DevTools protocol, which "
+    "Playwright offers for Chromium only. Use engine='chromium'."
 )
 
 
@@ -118,28 +117,28 @@ class SessionOptions:
             if extra:
                 raise ValueError(
                     f"SessionOptions: {', '.join(extra)} would change the tabs of that browser's user; "
-                    "leave use_default_context out, or these."
+                    "leave out use_default_context, or these options."
                 )
         if self.webview:
             given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
             if extra := sorted(set(given) - {"webview"}):
-                raise ValueError(f"SessionOptions: an application's webview can't be given {', '.join(extra)}.")
+                raise ValueError(f"SessionOptions: an application's webview doesn't support {', '.join(extra)}.")
         if self.detached:
             given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
             if extra := sorted(set(given) - {"detached", "profile", "proxy", "cookies"}):
                 raise ValueError(
-                    f"SessionOptions: a detached browser can't be given {', '.join(extra)}. What a run with --wait "
-                    "begins with, such as a login, goes into a profile."
+                    f"SessionOptions: a detached browser doesn't support {', '.join(extra)}. For a run with "
+                    "--wait, store a login in a profile."
                 )
             if (_proxy(self.proxy) or {}).get("username"):
-                raise ValueError("SessionOptions: a detached browser can't log in to a proxy: give one without a user.")
+                raise ValueError("SessionOptions: a detached browser can't log in to a proxy: leave out the user.")
         for name in ("cdp_url", "webview"):
             url = getattr(self, name)
             if url and urlsplit(url).scheme not in ("http", "https", "ws", "wss"):
-                raise ValueError(f"SessionOptions: {name} is an address like http://127.0.0.1:9222, not {url!r}.")
+                raise ValueError(f"SessionOptions: {name} must be an address like http://127.0.0.1:9222, not {url!r}.")
         if self.http_credentials and (named := self.http_credentials[2:]) and not origin_of(*named):
             raise ValueError(
-                f"SessionOptions: the origin of http_credentials is like https://shop.test, not {named[0]!r}."
+                f"SessionOptions: the origin of http_credentials must be like https://shop.test, not {named[0]!r}."
             )
         for name in ("storage_state", "replay_har"):
             path = getattr(self, name)
@@ -150,14 +149,14 @@ class SessionOptions:
         except CookieError as error:
             raise ValueError(f"SessionOptions: {error}") from None
         if self.timezone is not None and not _is_zone(self.timezone):
-            raise ValueError(f"SessionOptions: timezone is a name like Europe/Berlin, not {self.timezone!r}.")
+            raise ValueError(f"SessionOptions: timezone must be a name like Europe/Berlin, not {self.timezone!r}.")
         if self.locale is not None and not _LOCALE.fullmatch(self.locale):
-            raise ValueError(f"SessionOptions: locale is a name like de-DE, not {self.locale!r}.")
+            raise ValueError(f"SessionOptions: locale must be a name like de-DE, not {self.locale!r}.")
         if self.geolocation is not None:
             latitude, longitude = self.geolocation
             if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
                 raise ValueError(
-                    f"SessionOptions: geolocation is latitude (-90 to 90) and longitude (-180 to 180), "
+                    f"SessionOptions: geolocation must be latitude (-90 to 90) and longitude (-180 to 180), "
                     f"not {self.geolocation}."
                 )
 
@@ -179,7 +178,7 @@ class SessionOptions:
         origin = origin_of(*named) if named else origin_of(start_url or "")
         if not origin:
             raise ValueError(
-                "SessionOptions: http_credentials are for one origin, and no start page says which: "
+                "SessionOptions: http_credentials need an origin, and there is no start page to provide it: "
                 "give (user, password, 'https://shop.test')."
             )
         return {"http_credentials": {"username": user, "password": password, "origin": origin}}
@@ -210,7 +209,7 @@ class SessionOptions:
             raise ValueError("context= has storage_state, but a profile has its own storage.")
         twice = sorted(set(mine) & set(context))
         if twice:
-            raise ValueError(f"Both session= and context= set {', '.join(twice)}; set it in one of them.")
+            raise ValueError(f"Both session= and context= set {', '.join(twice)}: leave it out of one of them.")
         return {**mine, **context}
 
     def _own_arguments(self) -> dict[str, Any]:
@@ -242,9 +241,9 @@ _NOT_OF_CONTEXT = ("viewport", "default_browser_type")
 """Parts of a device's description that are not arguments: the environment sets viewport and browser."""
 
 _EXCLUDED = (
-    ("profile", "cdp_url", "a running browser has its profile already"),
+    ("profile", "cdp_url", "a running browser already has a profile"),
     ("profile", "storage_state", "a profile has its own storage"),
-    ("stealth", "cdp_url", "it needs switches that a browser is started with"),
+    ("stealth", "cdp_url", "stealth needs command-line switches, and the browser is already running"),
     ("stealth", "device", "a Chromium that emulates a device is not an ordinary desktop browser"),
     ("record_har", "replay_har", "one writes the file, the other reads it"),
 )
@@ -269,7 +268,7 @@ def _proxy(proxy: str | Mapping[str, str] | None) -> dict[str, str] | None:
         return dict(proxy)
     parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     if not parts.hostname:
-        raise ValueError(f"SessionOptions: proxy is an address like http://127.0.0.1:3128, not {proxy!r}.")
+        raise ValueError(f"SessionOptions: proxy must be an address like http://127.0.0.1:3128, not {proxy!r}.")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     server = f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")
     if not parts.username:

@@ -105,7 +105,7 @@ def lasted(seconds: float, passed: float) -> str:
     """Return a limit for a message: `10 s`, with the seconds that passed if a crowded machine has stretched it."""
     if passed < seconds * 1.1 + TICK:
         return f"{seconds:g} s"
-    return f"{seconds:g} s, which took {passed:.0f} s on a crowded machine"
+    return f"{seconds:g} s (extended to {passed:.0f} s on a busy machine)"
 
 
 class Stopwatch:

@@ -54,7 +54,7 @@ class ProfileLock:
         except BlockingIOError:
             os.close(file)
             raise EnvError(
-                f"The profile {self.folder} is in use by another environment. Close that one, or use another folder."
+                f"The profile {self.folder} is in use by another environment. Close it, or use another folder."
             ) from None
         except BaseException:
             os.close(file)
@@ -96,7 +96,7 @@ class ProfileLock:
     def _check_kept(self, pid: int, keeper: str) -> None:
         if keeper and Path(keeper).exists() and is_browser_on(pid, self.folder):
             raise EnvError(
-                f"The profile {self.folder} is kept by a run that waits, in {Path(keeper).parent}: let it end "
+                f"The profile {self.folder} is in use by a waiting run in {Path(keeper).parent}: finish the run "
                 "(selfsurf answer), or use another folder."
             )
 
@@ -107,7 +107,7 @@ class ProfileLock:
             return
         if host != socket.gethostname():
             raise EnvError(
-                f"The profile {self.folder} is locked by a browser on the host {host!r}. If that one has ended, "
+                f"The profile {self.folder} is locked by a browser on the host {host!r}. If that browser has ended, "
                 f"delete {self.folder / 'SingletonLock'}."
             )
         if pid.isdigit() and _BROWSER.search(command_of(int(pid))):

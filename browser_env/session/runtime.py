@@ -130,7 +130,7 @@ class Runtime:
         """
         if threading.current_thread() is self._thread or not self._thread.is_alive():
             work.close()
-            raise EnvError("The environment's own loop can't wait for itself, or it has been shut down.")
+            raise EnvError("The environment's event loop was called from itself, or has been shut down.")
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result(timeout)
@@ -266,7 +266,7 @@ class Runtime:
         path = await self.executable(spec)
         held = spec.holds_time != "no" and can_hold_time(path, spec.headless, spec.switches)
         if spec.holds_time == "yes" and not held:
-            raise EnvError(f'clock="virtual" needs Chromium\'s headless shell on Linux, and {path} is none.')
+            raise EnvError(f'clock="virtual" needs Chromium\'s headless shell on Linux, which {path} is not.')
         kinds = {"no": (False,), "yes": (True,), "if it can": (True, False) if held else (False,)}[spec.holds_time]
         _log.info("Starting %s", path)
         root = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -323,7 +323,7 @@ class Runtime:
         """Return a message if a page of a browser for `spec` was just killed for its memory; empty otherwise."""
         if time.monotonic() - self._killed.get(spec, -math.inf) > JUST_NOW:
             return ""
-        return f"the page used more than {spec.page_memory:g} MB (page_memory) and was ended"
+        return f"the page used more than {spec.page_memory:g} MB (page_memory) and was killed"
 
     async def discard(self, spec: BrowserSpec, browser: Browser | None = None) -> None:
         """Close the browser for `spec`, whatever its state; the next use starts another.

@@ -436,7 +436,7 @@ class Session:
         await self.attached()
         opened = [tab for tab in self.tabs if tab.page is page]
         if not opened:
-            raise EnvError("A tab was opened, but could not be attached to.")
+            raise EnvError("A tab was opened, but the environment could not attach to it.")
         (self.active,) = opened
 
     async def close_tab(self) -> None:

@@ -71,5 +71,5 @@ def alias(name: str) -> None:
     real = importlib.import_module(f"selfsurf.{name}")
     here, there = sys.modules[name].__file__, real.__file__
     if here and there and not os.path.samefile(here, there):
-        warnings.warn(f"{there} is used, where selfsurf is installed, and not {here}.", ImportWarning, stacklevel=2)
+        warnings.warn(f"{there}, from the installed selfsurf, is used instead of {here}.", ImportWarning, stacklevel=2)
     sys.modules[name] = real

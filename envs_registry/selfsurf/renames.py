@@ -63,7 +63,7 @@ def told_of_setting(name: str) -> str:
     if name in SETTINGS:
         return f"{name} is {SETTINGS[name]} now."
     if name in REMOVED_SETTINGS:
-        return f"{name} was removed in 0.2.0; what decided that is in docs/learning.md."
+        return f"{name} was removed in 0.2.0; docs/learning.md gives the reasons."
     return ""
 
 
@@ -77,20 +77,20 @@ def unknown_setting(name: str, known: Collection[str]) -> str:
     if told := told_of_setting(name):
         return told
     close = get_close_matches(name, known, 1)
-    meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}."
+    meant = f"did you mean {close[0]}?" if close else f"the settings are {', '.join(sorted(known))}."
     return f"there is no setting {name}; {meant}"
 
 
 def told_of_import(name: str) -> str:
     """Return a hint on the new location of a module or name; empty if it was never moved or isn't ours."""
     if name in PARTS:
-        return f"There is no module {name}; it is selfsurf.{name}."
+        return f"There is no module {name}; import selfsurf.{name}."
     own = name.removeprefix("selfsurf.")
     part = name.partition(".")[0]
     others = part != "selfsurf" and sys.modules.get(part) is not sys.modules.get(f"selfsurf.{part}")
     if own not in IMPORTS or others:  # other code may have its own modules named `agents`
         return ""
-    return f"What was {name} in 0.1.0 is selfsurf.{IMPORTS[own]} now."
+    return f"{name} of 0.1.0 is now selfsurf.{IMPORTS[own]}."
 
 
 class _Pointer(MetaPathFinder):

@@ -57,9 +57,9 @@ class SuiteTask:
         object.__setattr__(self, "groups", groups)
         for value in (self.id, self.split, *groups):
             if not isinstance(value, str):
-                raise SuiteError(f"The task {self.id!r}: its id, split and groups are texts, not {value!r}.")
+                raise SuiteError(f"The task {self.id!r}: its id, split and groups must be strings, not {value!r}.")
         if not isinstance(self.options, dict):
-            raise SuiteError(f"The task {self.id!r}: its options are a table, not {self.options!r}.")
+            raise SuiteError(f"The task {self.id!r}: its options must be a table, not {self.options!r}.")
 
     @property
     def name(self) -> str:
@@ -101,7 +101,7 @@ class Suite:
         object.__setattr__(self, "tasks", tasks)
         object.__setattr__(self, "seeds", _seeds(self.seeds, self.name))
         if self.max_steps is not None and not (isinstance(self.max_steps, int) and self.max_steps > 0):
-            raise SuiteError(f"The suite {self.name}: max_steps is a number of steps, at least 1.")
+            raise SuiteError(f"The suite {self.name}: max_steps must be an integer of at least 1.")
         seen = [task.id for task in self.tasks]
         if not seen or not self.seeds:
             raise SuiteError(f"The suite {self.name} has no {'seeds' if seen else 'tasks'}.")
@@ -134,7 +134,7 @@ class Suite:
             and (not ids or set(ids) & _names(task))
         )
         if not kept:
-            raise SuiteError(f"No task of the suite {self.name} matches all of these.")
+            raise SuiteError(f"No task of the suite {self.name} matches all the given splits, groups and ids.")
         return replace(self, tasks=kept)
 
     def part(self, name: str) -> Suite:
@@ -212,14 +212,14 @@ def load_suite(name: str | Path) -> Suite:
         path = FOLDER / f"{str(name).lower()}.toml"
         if not path.exists():
             raise SuiteError(
-                f"There is no suite {str(name)!r}: there are {', '.join(suite_names())}, or a .toml or .py file."
+                f"There is no suite {str(name)!r}: give {', '.join(suite_names())}, or a .toml or .py file."
             )
     try:
         if path.suffix == ".py":
             found = _run(path).get("SUITE")
             if not isinstance(found, Suite):
                 raise SuiteError(
-                    f"{path} defines no SUITE = Suite(...) (envs_registry.suites); a task in it is named {path}:Class."
+                    f"{path} defines no SUITE = Suite(...) (envs_registry.suites); name a task in it {path}:Class."
                 )
             return replace(found, tasks=tuple(_at(task, path.parent) for task in found.tasks))
         return _read(tomllib.loads(path.read_text(encoding="utf8")), path)
@@ -245,7 +245,7 @@ def _run(path: Path) -> dict[str, Any]:
 def _read(data: dict[str, Any], path: Path) -> Suite:
     _fields(data, ("name", "description", "seeds", "max_steps", "tasks"), ("tasks",), str(path))
     if not isinstance(data["tasks"], list):
-        raise SuiteError(f"{path}: tasks is a list of ids, or of tables with {', '.join(_TASK_FIELDS)}.")
+        raise SuiteError(f"{path}: tasks must be a list of ids, or of tables with {', '.join(_TASK_FIELDS)}.")
     tasks = []
     for number, entry in enumerate(data["tasks"], 1):
         where = f"{path}, task {number}"
@@ -283,7 +283,7 @@ def _seeds(given: Any, name: str) -> tuple[int, ...]:
         given = range(min(given, MOST_SEEDS + 1))
     seeds = tuple(given) if isinstance(given, (list, tuple, range)) else (None,)
     if len(seeds) > MOST_SEEDS or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
-        raise SuiteError(f"The suite {name}: seeds is a number of seeds up to {MOST_SEEDS}, or a list of them.")
+        raise SuiteError(f"The suite {name}: seeds must be a number of seeds up to {MOST_SEEDS}, or a list of seeds.")
     return seeds
 
 

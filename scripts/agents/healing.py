@@ -110,7 +110,7 @@ def measure(
                 raise RuntimeError(f"The oracle did not solve {scenario}, seed {seed}: {result.detail}")
             kept = Cache(where / "cache").keep(shown)
             if kept.flow is None or kept.flow.ends:
-                raise RuntimeError(f"The flow {scenario}, seed {seed} can't be kept: {kept.why}")
+                raise RuntimeError(f"The flow {scenario}, seed {seed} can't be cached: {kept.why}")
             pages += [observation_of(step["observation"]) for step in shown.steps()] if model and not seed else []
             right = result.score["touched"]
             new = [_replay(environments, scenario, each, seed, where, right) for each in changes]

@@ -91,7 +91,7 @@ def record(policy: TransformersPolicy, count: int, actions: int) -> list[Call]:
                 jobs = [Job(f"MiniWoB/{TASKS[i % len(TASKS)]}-v0", seed + i) for i in range(max(2 * count, 6))]
                 before, results = len(calls), rollouts.run(agent, jobs)
                 if len(calls) == before:
-                    raise RuntimeError(f"No episode asks the model anything: {results[0].outcome}, {results[0].detail}")
+                    raise RuntimeError(f"No episode queried the model: {results[0].outcome}, {results[0].detail}")
                 seed += len(jobs)
     finally:
         del policy.complete  # type: ignore[method-assign]

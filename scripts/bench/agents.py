@@ -75,4 +75,6 @@ def draw(figures: dict[str, Any], path: Path) -> None:
         for name, style in (("policy", "o-"), ("batched", "s--"), ("generate", "x:")):
             top.plot(counts, [point["speed"][name] for point in figures["points"]], style, label=name)
             bottom.plot(counts, [point["ms_to_action"][name] for point in figures["points"]], style, label=name)
-        against_environments((top, bottom), counts, ("actions per second, together", "ms until all have their action"))
+        against_environments(
+            (top, bottom), counts, ("actions per second, all environments", "ms until every environment has an action")
+        )

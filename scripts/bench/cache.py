@@ -41,7 +41,7 @@ def main(settings: Settings) -> int:
     scenarios, changes = settings.scenario or SCENARIOS, settings.change or CHANGES[1:]
     for option, given, known in (("--scenario", scenarios, SCENARIOS), ("--change", changes, CHANGES)):
         if unknown := [name for name in given if name not in known]:
-            raise typer.BadParameter(f"{option} {unknown[0]}: there are {', '.join(known)}.")
+            raise typer.BadParameter(f"{option} {unknown[0]} is unknown; choose from {', '.join(known)}.")
     if settings.out.exists() and any(settings.out.iterdir()):
         raise typer.BadParameter(f"--out: {settings.out} is not empty; give a new folder.")
     make_folder(settings.out)
@@ -73,9 +73,9 @@ def show(figures: dict[str, Any]) -> None:
         "failed",
         "env_error",
         "wrong actions",
-        "ms an action",
-        "s a flow",
+        "ms per action",
+        "s per flow",
     )
-    print_table(heads, rows, "Flows from the cache, without a model", texts=("change",), width=120)
+    print_table(heads, rows, "Flows played from the cache, without a model", texts=("change",), width=120)
     if figures["model"]:
-        print(f"{figures['model']['model']}: {figures['model']['decision_ms']:.0f} ms an action")
+        print(f"{figures['model']['model']}: {figures['model']['decision_ms']:.0f} ms per action")

@@ -51,8 +51,8 @@ def show(figures: dict[str, Any]) -> None:
     """Print the table."""
     print_table(
         (
-            "context", "told at", "named an action", "the oracle's", "right action", "likeliest",
-            "student's, where wrong",
+            "context", "states with context", "named an action", "oracle's action", "right action", "likeliest",
+            "student's wrong action",
         ),
         [
             [

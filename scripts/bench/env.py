@@ -45,12 +45,12 @@ def show(figures: dict[str, Any]) -> None:
             rows.append([work if index == 0 else "", name, f"{ms:,.1f}", *cells])
         rows.append([])
     print_table(
-        ("work", "contender", "ms", "ratio", "of the rounds", "target", ""), rows,
+        ("work", "contender", "ms", "ratio", "range of rounds", "target", ""), rows,
         f"Medians of {figures['rounds']} rounds; steps and resets of MiniWoB/{figures['task']}-v0",
         texts=("contender", "target", ""), width=110,
     )  # fmt: skip
-    print("Ratios: the raw limit's is our time by its, a peer's is its time by ours.")
-    print("Where a step goes: " + ", ".join(f"{name} {value:.1f} ms" for name, value in figures["phases"].items()))
+    print("Ratios: for the raw limit, our time / its time; for a peer, its time / our time.")
+    print("Phases of a step: " + ", ".join(f"{name} {value:.1f} ms" for name, value in figures["phases"].items()))
     for work, characters in figures["characters"].items():
         print(f"Characters, {work}: " + ", ".join(f"{name} {count:,}" for name, count in characters.items()))
     for note in figures["notes"]:

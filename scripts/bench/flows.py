@@ -53,7 +53,7 @@ def main(settings: Settings) -> int:
     flows, kinds = settings.flow or tuple(of), settings.kind or tuple(there)
     for option, given, known in (("--flow", flows, of), ("--kind", kinds, there)):
         if unknown := [name for name in given if name not in known]:
-            raise typer.BadParameter(f"{option} {unknown[0]}: there are {', '.join(known)}.")
+            raise typer.BadParameter(f"{option} {unknown[0]} is unknown; choose from {', '.join(known)}.")
     changes = read_set(settings.set_)
     make_folder(settings.out)
     quiet_libraries()

@@ -53,7 +53,7 @@ def main(settings: Settings) -> int:
     quiet_libraries()
     make_folder(settings.out)
     cuda = torch.cuda.is_available()
-    card = torch.cuda.get_device_name() if cuda else "no GPU: the processor"
+    card = torch.cuda.get_device_name() if cuda else "CPU (no GPU)"
     model = settings.model or str(
         random_model(settings.size, settings.out / settings.size, model_files.pull("smollm2"))
     )
@@ -79,6 +79,6 @@ def show(figures: dict[str, Any]) -> None:
             speed, loss = run["samples_per_second"][name], run["first_step"][name]["loss"]
             again = f"{ratio['ratio']:.2f}" if name == OURS else ""
             rows.append([precision, name, f"{speed:.2f}", again, f"{loss:.4f}", "" if peak is None else f"{peak:.1f}"])
-    heads = ("weights", "trainer", "samples/s", "times TRL's", "first loss", "peak GB beside weights")
+    heads = ("weights", "trainer", "samples/s", "ratio to TRL", "first loss", "peak GB without weights")
     model = next(iter(figures["runs"].values()))["model"]
     print_table(heads, rows, f"{figures['card']}: {model}", texts=("trainer",))

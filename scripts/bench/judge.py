@@ -79,7 +79,9 @@ def main(settings: Settings) -> int:
                 pairs[f"{ask.name}, where the agent claims success"] = asked
             update(number)
     if not pairs["specification"]:
-        raise typer.BadParameter("There is no episode of a MiniWoB++ task that has a specification and a score.")
+        raise typer.BadParameter(
+            "None of the episodes is of a MiniWoB++ task that has both a specification and a score."
+        )
     found = {name: Confusion.of(some) for name, some in pairs.items()}
     if settings.as_json:
         figures = {name: confusion_figures(one) for name, one in found.items()}

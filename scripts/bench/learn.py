@@ -49,8 +49,8 @@ class Settings(Arguments):
     arms: Annotated[
         str,
         typer.Option(
-            help=f"With commas between, of {', '.join(ways.KINDS)}; kind:label for an ablation. sdft-ungated needs a "
-            "comparison with a gate, such as --set min_confidence=0.5."
+            help=f"Arms, separated by commas: {', '.join(ways.KINDS)}, or kind:label for an ablation. "
+            "sdft-ungated needs a comparison with a gate, such as --set min_confidence=0.5."
         ),
     ] = ",".join(ways.DEFAULT)
     seeds: Seeds = "1"
@@ -99,7 +99,7 @@ def main(settings: Settings) -> int:
     print(json.dumps(found, indent=1)) if settings.as_json else show(found)
     typer.echo(f"Report: {', '.join([str(out / 'report.md'), 'report.json', *found['curves']])}", err=True)
     if failed:
-        typer.echo(f"Not done: {', '.join(failed)}. The same command tries again.", err=True)
+        typer.echo(f"Failed: {', '.join(failed)}. The same command tries again.", err=True)
     return int(bool(failed))
 
 

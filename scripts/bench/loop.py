@@ -44,7 +44,7 @@ def main(settings: Settings) -> int:
     from selfsurf.tasks.scenarios import names
 
     if unknown := [name for name in settings.scenario if name not in names()]:
-        raise typer.BadParameter(f"--scenario {unknown[0]}: there are {', '.join(names())}.")
+        raise typer.BadParameter(f"--scenario {unknown[0]} is unknown; choose from {', '.join(names())}.")
     changes = read_set(settings.set_)
     make_folder(settings.out)
     quiet_libraries()
@@ -66,7 +66,9 @@ def show(figures: dict[str, Any]) -> None:
         for row in figures["rows"]
     ]
     rows.append(["all", "", *(_share(*figures["total"][at]) for at in _AT)])
-    print_table(("scenario", "failed", *_AT), rows, f"{figures['model']}: one turn of the loop, success")
+    print_table(
+        ("scenario", "failed", *_AT), rows, f"{figures['model']}: success before and after one turn of the loop"
+    )
     gain = f"{figures['gain']:+.2f} [{figures['low']:+.2f}, {figures['high']:+.2f}]"
     print(f"Gain {gain} in {figures['minutes']:.1f} minutes of training.")
 

@@ -28,7 +28,7 @@ def main(
         print(json.dumps(runs, indent=1))
         return
     groups = list(dict.fromkeys(group for run in runs for group in run["groups"]))
-    print("| what lies | " + " | ".join(f"{run['agent']}: misled / solved" for run in runs) + " |")
+    print("| deception | " + " | ".join(f"{run['agent']}: misled / solved" for run in runs) + " |")
     print("| --- |" + " ---: |" * len(runs))
     for group in groups:
         cells = (run["groups"].get(group, {"episodes": 0, "misled": 0, "solved": 0}) for run in runs)
@@ -40,7 +40,7 @@ def _run(folder: Path) -> dict[str, Any]:
     try:
         results = read(folder)
     except ResultsError as error:
-        raise typer.BadParameter(f"{error} This wants one of `selfsurf bench run misled`.") from None
+        raise typer.BadParameter(f"{error} Give a folder that `selfsurf bench run misled` wrote.") from None
     groups_of = {task.id: task.groups for task in results.run.tasks}
     names = [*dict.fromkeys(group for groups in groups_of.values() for group in groups), ALL]
     counts = {name: {"episodes": 0, "misled": 0, "solved": 0} for name in names}

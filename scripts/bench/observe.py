@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from selfsurf.scripts.observation.measure import Row
 
 TITLES = {
-    "missing": "not seen by us",
-    "role": "another role",
-    "name": "another name",
-    "false": "ours that nothing can be done with",
+    "missing": "missing from our observation",
+    "role": "different role",
+    "name": "different name",
+    "false": "observed, but not actionable",
 }
 
 
@@ -92,7 +92,7 @@ def show(rows: Sequence[Row], peers: Sequence[str] = ()) -> None:
             ["all elements (micro)", "", *_cells(total(verdicts))],
             ["all pages (macro)", "", "", *shares, "", f"{average['false_share']:.2%}"],
         ]
-    title = "Observation against Chromium's accessibility tree"
+    title = "Observation compared with Chromium's accessibility tree"
     print_table(heads, cells, title, texts=("kind",), width=132 + 48 * len(peers))
     for row in rows:
         if row.problem:

@@ -38,7 +38,7 @@ def main(settings: Settings) -> int:
     from selfsurf.scripts.terminal.console import quiet_libraries
 
     if unknown := [name for name in settings.scenario if name not in SCENARIOS]:
-        raise typer.BadParameter(f"--scenario {unknown[0]}: there are {', '.join(SCENARIOS)}.")
+        raise typer.BadParameter(f"--scenario {unknown[0]} is unknown; choose from {', '.join(SCENARIOS)}.")
     if "webview" in settings.provider and not settings.webview:
         raise typer.BadParameter("The provider webview needs --webview, such as http://127.0.0.1:9222.")
     here = {"safety": Safety(allowed=("127.0.0.1",))}
@@ -67,7 +67,7 @@ def show(figures: dict[str, Any]) -> None:
         [row["provider"], f"{row['solved']} of {row['runs']}", f"{row['low']:.2f} to {row['high']:.2f}"]
         for row in figures["rows"]
     ]
-    print_table(("provider", "solved", "95% interval"), rows, "Scenarios by the router's providers")
+    print_table(("provider", "solved", "95% interval"), rows, "Scenarios played through the router's providers")
     for row in figures["rows"]:
         for one in row["failed"]:
             print(f"{row['provider']}, {one['scenario']}, seed {one['seed']}: {one['why']} ({one['traceId']})")

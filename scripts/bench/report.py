@@ -13,7 +13,9 @@ from selfsurf.scripts.terminal.results import written
 
 
 def report(
-    folders: Annotated[list[Path], typer.Argument(help="Results folder; of two or more, each beside the first.")],
+    folders: Annotated[
+        list[Path], typer.Argument(help="Results folder. If several are given, each is compared with the first.")
+    ],
     out: Figures = None,
     as_json: Json = False,
 ) -> int:
@@ -40,7 +42,7 @@ def leaderboard(
     from selfsurf.scripts.report.leaderboard import listed, write_leaderboard
 
     if out.suffix in (".html", ".md"):
-        raise typer.BadParameter(f"--out: {out} looks like a file; give the folder that leaderboard.html goes into.")
+        raise typer.BadParameter(f"--out: {out} looks like a file; give the folder for leaderboard.html.")
     boards, paths = write_leaderboard(folders, out)
     print(json.dumps(listed(boards), indent=1) if as_json else paths[0].read_text(encoding="utf-8"))
     written(*paths)

@@ -56,7 +56,7 @@ def main(settings: Settings) -> int:
 
     for option, given in (("--figures", settings.figures), ("--set", settings.set_)):
         if given and settings.scale is None:
-            raise typer.BadParameter(f"{option} goes with --scale: it is calculated with, not measured.")
+            raise typer.BadParameter(f"{option} is used only with --scale, which calculates instead of measuring.")
     quiet_libraries()
     if settings.scale is None:
         return finish(_measured(settings), show, as_json=settings.as_json)
@@ -103,7 +103,7 @@ def _growth(settings: Settings, browsers: int) -> list[dict[str, Any]]:
 def show(figures: dict[str, Any]) -> None:
     """Print the figures as tables."""
     print_table(
-        ("", "episodes/min", "against one process", "rounds"),
+        ("", "episodes/min", "ratio to one process", "rounds"),
         [
             [
                 "one process" if name == "process" else f"{name} workers", f"{rate['episodes_per_minute']:.1f}",
@@ -121,9 +121,9 @@ def _show_overlap(overlap: dict[str, Any], target: float) -> None:
     for name in ("in turns", "ahead"):
         one = overlap[name]
         print(
-            f"{name}: generation {one['generation_seconds']:.2f} s, training {one['training_seconds']:.2f} s, a step "
-            f"{one['step_seconds']:.2f} s, of which the trainer waits {one['trainer_idle_seconds']:.2f} s"
+            f"{name}: generation {one['generation_seconds']:.2f} s, training {one['training_seconds']:.2f} s, step "
+            f"{one['step_seconds']:.2f} s, trainer idle {one['trainer_idle_seconds']:.2f} s"
         )
-    print(f"A step ahead takes {overlap['step_ratio']:.2f} of the time of one in turns.")
+    print(f"Seconds per step, ahead / in turns: {overlap['step_ratio']:.2f}.")
     share = overlap["ahead"]["hidden"]
-    print(f"Hidden: {share:.0%} of the shorter ({met(share, target, write='{:.0%}')})")
+    print(f"Overlap: {share:.0%} of the shorter phase ({met(share, target, write='{:.0%}')})")

@@ -32,12 +32,16 @@ def show(figures: dict[str, Any]) -> None:
     """Print the figures as a table."""
     low, high = figures["added_90"]
     rows = [
-        ["a step of the bare environment", f"{figures['bare']:.2f}", ""],
-        ["the same by the router", f"{figures['routed']:.2f}", f"{figures['in_turn']:+.3f}"],
-        ["of it outside of the environment", f"{figures['added']:.3f}", f"90% of steps: {low:.3f} to {high:.3f}"],
-        ["by the router, screenshot kept", f"{figures['logged']:.2f}", f"{figures['artifacts']:+.2f}"],
-        ["a refused step, bare", f"{figures['failed_bare']:.2f}", ""],
-        ["by the router, all artifacts kept", f"{figures['failed']:.2f}", f"{figures['artifacts_of_failure']:+.2f}"],
+        ["step of the bare environment", f"{figures['bare']:.2f}", ""],
+        ["same step through the router", f"{figures['routed']:.2f}", f"{figures['in_turn']:+.3f}"],
+        ["time outside the environment", f"{figures['added']:.3f}", f"90% of steps: {low:.3f} to {high:.3f}"],
+        ["through the router, screenshot kept", f"{figures['logged']:.2f}", f"{figures['artifacts']:+.2f}"],
+        ["refused step, bare environment", f"{figures['failed_bare']:.2f}", ""],
+        [
+            "refused step through the router, all artifacts kept",
+            f"{figures['failed']:.2f}",
+            f"{figures['artifacts_of_failure']:+.2f}",
+        ],
     ]
     print_table(("work", "ms", "added"), rows, f"Medians of {figures['steps']} steps", texts=("work", "added"))
     print(f"Target: less than {figures['target']} ms without artifacts: {'met' if figures['met'] else 'missed'}.")

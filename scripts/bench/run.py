@@ -113,8 +113,8 @@ def main(settings: Settings) -> None:
         shutdown()  # the workers start browsers of their own
     if settings.profile and (settings.processes > 1 or settings.ray):
         raise typer.BadParameter(
-            "--profile: one episode at a time uses it, so leave out --processes and --ray; --storage-state gives "
-            "the logins to any number."
+            "--profile serves one episode at a time: leave out --processes and --ray, or share the logins with "
+            "--storage-state."
         )
     seeds = read_seeds(settings.seeds) if settings.seeds else list(chosen.seeds)
     tasks, limit = chosen.about(), settings.max_steps or chosen.max_steps
@@ -170,10 +170,10 @@ def main(settings: Settings) -> None:
     for text in reasons(there, given_up):
         _say(text)
     if before == len(wanted):
-        _say(f"Every episode {'was played' if lacking else 'has a verdict'} already; nothing was run.")
+        _say(f"Nothing was run: every episode {'was played' if lacking else 'has a verdict'} already.")
     if interrupts.seen and lacking:
         where = "" if settings.out else f" with --out {folder}"
-        _say(f"Interrupted. The same command{where} resumes: it plays what has no verdict yet.")
+        _say(f"Interrupted. The same command{where} resumes and plays the episodes without a verdict.")
     print(
         json.dumps(summary.as_json(), indent=1) if settings.as_json else "\n".join(headline(summary, done=not lacking))
     )
@@ -211,5 +211,5 @@ def _suite(settings: Settings) -> Suite:
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from None
     if settings.agent == "oracle" and lacking:
-        console.print(f"No oracle, so infeasible: {', '.join(lacking)}", markup=False)
+        console.print(f"These tasks have no oracle, so they will end as infeasible: {', '.join(lacking)}", markup=False)
     return suite

@@ -48,9 +48,9 @@ def show(figures: dict[str, Any]) -> None:
     print(
         f"{figures['polls']:,} polls in {figures['seconds']:g} s: median {figures['median_ms']:g} ms, 99% within "
         f"{figures['p99_ms']:g} ms, worst {figures['worst_ms']:g} ms; {figures['streams']} streams; "
-        f"{figures['uploads']} uploads within {figures['upload_seconds']:g} s (99% of polls meanwhile within "
+        f"{figures['uploads']} uploads within {figures['upload_seconds']:g} s (99% of polls during uploads within "
         f"{figures['p99_ms_uploading'] or 0:g} ms).\n"
-        f"Memory {figures['memory_mb']:g} MiB, at most {figures['memory_grew_mb']:g} more."
+        f"Memory: {figures['memory_mb']:g} MiB, growth at most {figures['memory_grew_mb']:g} MiB."
     )
     for error, count in Counter(figures["errors"]).most_common():
         print(f"Failed, {count} times: {error}")

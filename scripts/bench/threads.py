@@ -36,9 +36,9 @@ def main(settings: Settings) -> int:
 
     unknown = [name for name in settings.setting if name not in SETTINGS]
     if unknown:
-        raise typer.BadParameter(f"--setting is one of {', '.join(SETTINGS)}, not {', '.join(unknown)}.")
+        raise typer.BadParameter(f"--setting must be one of {', '.join(SETTINGS)}, not {', '.join(unknown)}.")
     if settings.steps == 1:
-        raise typer.BadParameter("--steps is 0 or at least 2: the first step is not counted.")
+        raise typer.BadParameter("--steps must be 0 or at least 2, because the first step is not counted.")
     with ending_on_signal():
         names = list(dict.fromkeys(settings.setting))
         figures = measure(names, rounds=settings.rounds, steps=settings.steps, alone=settings.alone)
@@ -53,4 +53,4 @@ def show(figures: dict[str, Any]) -> None:
     works = list(next(iter(found.values())))
     rows = [[name, *(f"{kinds[work]:.1f}" for work in works)] for name, kinds in found.items()]
     print_table(("GOMP_SPINCOUNT", *works), rows, f"Seconds, {figures['cores']} cores")
-    print(f"Of {figures['passes']} passes of a network; of a step where it says training.")
+    print(f"Each time is for {figures['passes']} passes of a network, or for one step of a training.")

@@ -45,5 +45,5 @@ def show(figures: dict[str, Any]) -> None:
         ]
         for name, ms in figures["work"]["ms"].items()
     ]  # fmt: skip
-    print_table(("", "ms an episode", "episodes a minute", "ratio to ours", "of the rounds"), rows)
+    print_table(("", "ms per episode", "episodes per minute", "ratio to ours", "range of rounds"), rows)
     print_errors(figures)

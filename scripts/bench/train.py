@@ -39,7 +39,7 @@ def show(figures: dict[str, Any]) -> None:
     from selfsurf.scripts.training.speed import TARGET, TRL
 
     phases = figures["phases"]
-    rows = [["samples a second", *(f"{figures['samples_per_second'][name]:.2f}" for name in phases)]]
+    rows = [["samples per second", *(f"{figures['samples_per_second'][name]:.2f}" for name in phases)]]
     rows += [
         [f"ms: {phase}", *(f"{each[phase]:.0f}" for each in phases.values())] for phase in next(iter(phases.values()))
     ]
@@ -50,9 +50,10 @@ def show(figures: dict[str, Any]) -> None:
     tokens = figures["tokens"]
     student, teacher = tokens["prompt"], tokens["teacher_prompt"]
     print(
-        f"{figures['rows']} rows of {student['mean']:.0f} tokens (teacher {teacher['mean']:.0f}) and "
-        f"{tokens['completion']:.1f} sampled ones; read for each: padded {student['padded']:.0f} and "
-        f"{teacher['padded']:.0f}, packed {student['packed']:.0f} and {teacher['packed']:.0f}"
+        f"{figures['rows']} prompt rows of {student['mean']:.0f} tokens (teacher {teacher['mean']:.0f}) with "
+        f"{tokens['completion']:.1f} sampled tokens; tokens read per row (student and teacher): padded "
+        f"{student['padded']:.0f} and {teacher['padded']:.0f}, packed {student['packed']:.0f} and "
+        f"{teacher['packed']:.0f}"
     )
     ratio = figures["step"]["ratios"][TRL]
     print(

@@ -66,7 +66,7 @@ def show(figures: dict[str, Any]) -> None:
                  "not measured" if p["memory"] is None else f"{p['memory']:.0f}"]
                 for p in points
             ],
-            f"MiniWoB/{figures['task']}-v0, {mode}: steps per second, all environments together",
+            f"MiniWoB/{figures['task']}-v0, {mode}: steps per second of all environments together",
         )  # fmt: skip
         for name, value in ratios.items():
             text = "" if value is None else f"{value:g} ({met(value, targets[name], at_most=name.startswith('MB'))})"
@@ -76,12 +76,12 @@ def show(figures: dict[str, Any]) -> None:
     if beside := figures.get("neighbours"):
         kept, target = beside["kept"], beside["target"]
         print_table(
-            ("the eighth", "steps/s", "of those beside one that works"),
+            ("eighth environment", "steps/s", "ratio to a working eighth"),
             [
                 [case, f"{steps:g}", f"{kept[case]:g} ({met(kept[case], target)})" if case in kept else ""]
                 for case, steps in beside["steps"].items()
             ],
-            "Seven environments beside an eighth: steps per second, all seven together",
+            "Steps per second of seven environments, by the state of an eighth",
         )
     print_errors(figures)
 
@@ -91,7 +91,7 @@ def _points(figures: dict[str, Any], mode: str) -> list[dict[str, Any]]:
 
 
 def _show_parts(point: dict[str, Any]) -> None:
-    for what, parts in (("a step", point["phases"]), ("processor time for each environment's step", point["cpu"])):
+    for what, parts in (("a step", point["phases"]), ("processor time per environment step", point["cpu"])):
         if parts:
             text = ", ".join(f"{name} {value:g}" for name, value in parts.items())
             print(f"{point['envs']} environments, ms of {what}: {text}")
@@ -110,4 +110,6 @@ def draw(figures: dict[str, Any], path: Path) -> None:
             if known := [(point["envs"], point["memory"]) for point in points if point["memory"] is not None]:
                 bottom.plot(*zip(*known, strict=True), "o-", color=colour, label=mode)
         counts = sorted({point["envs"] for point in figures["points"]})
-        against_environments((top, bottom), counts, ("steps per second, together", "memory (MB), browser and Python"))
+        against_environments(
+            (top, bottom), counts, ("steps per second, all environments", "memory (MB), browser and Python")
+        )

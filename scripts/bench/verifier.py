@@ -59,7 +59,7 @@ def main(settings: Settings) -> int:
     rng = np.random.default_rng(settings.seed)
     claims = balanced(claims_of(stored.episodes, rng), settings.most, rng)
     if not claims:
-        raise typer.BadParameter("There are no claims of both kinds in these episodes.")
+        raise typer.BadParameter("No task of these episodes has both true and false claims.")
     policy = TransformersPolicy(settings.model)
     try:
         used = verifying_policy(policy, settings.adapter or None)

@@ -14,7 +14,7 @@ app = typer.Typer(add_completion=False)
 def write(context: typer.Context) -> None:
     """Update the generated parts of docs/."""
     if not CHECKOUT:
-        typer.echo("The documentation is written in a checkout; an installed package has none.", err=True)
+        typer.echo("Run this in a checkout: an installed package has no documentation.", err=True)
         raise typer.Exit(1)
     if context.invoked_subcommand:
         return

@@ -12,9 +12,9 @@ from selfsurf.sdft.settings import TrainSettings
 
 OPENING = """# Training settings
 
-Written from `sdft.settings.TrainSettings` by `python -m selfsurf.scripts.docs`. `selfsurf train --set name=value`
-changes a setting, `TrainSettings(name=value)` does in code; what decided the defaults is in
-[learning.md](../learning.md).
+Generated from `sdft.settings.TrainSettings` by `python -m selfsurf.scripts.docs`. Change a setting with
+`selfsurf train --set name=value`, or with `TrainSettings(name=value)` in Python. [learning.md](../learning.md) explains
+the defaults.
 
 | setting | default | what |
 | --- | --- | --- |

@@ -50,7 +50,7 @@ def site_pages() -> dict[str, str]:
         members = "".join(f"        - {name}\n" for name in names)
         found[f"api/{module}.md"] = f"# {module}\n\n::: {module}\n    options:\n      members:\n{members}"
         rows.append(f"| [{module}]({module}.md) | {', '.join(f'`{name}`' for name in names)} |\n")
-    opening = "# API reference\n\nWhat can be imported from where; the rest may change without notice.\n\n"
+    opening = "# API reference\n\nThe public names of each module. Everything else may change without notice.\n\n"
     found["api/index.md"] = opening + "| module | names |\n| --- | --- |\n" + "".join(rows)
     return found | module_pages()
 
@@ -69,7 +69,7 @@ def module_pages() -> dict[str, str]:
                 page += f"\n## {module.stem}\n\n{said}\n"
         found[f"modules/{name}.md"] = page
         rows.append(f"- [{name}]({name}.md): {own.partition(chr(10))[0]}\n")
-    found["modules/index.md"] = "# Modules\n\nHow it is built, package by package.\n\n" + "".join(rows)
+    found["modules/index.md"] = "# Modules\n\nThe docstrings of all modules, package by package.\n\n" + "".join(rows)
     return found
 
 

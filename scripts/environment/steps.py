@@ -82,8 +82,8 @@ def measure(task: str, rounds: int, *, peers: bool = False, docs: Path | None = 
                 _round(number, contenders, works, errors)
                 update(number + 1)
     notes = [
-        f"{name}, {work}: it gave up on the {' and the '.join(sorted(missing))} by time limits of its own, so its time "
-        "and the ratio are lower bounds."
+        f"{name}, {work}: stopped at its own time limits on the {' and the '.join(sorted(missing))}, so its time and "
+        "the ratio are lower bounds."
         for (name, work), missing in looks.missing.items()
         if missing
     ]
@@ -107,9 +107,11 @@ def python_docs(folder: Path | None) -> Path:
     try:
         found = folder or SOURCES["python3-doc"].install()
     except Unavailable as error:
-        raise EnvError(f"The Python documentation could not be fetched: {error}; see --docs.") from None
+        raise EnvError(
+            f"The Python documentation could not be fetched: {error}. Give its folder with --docs."
+        ) from None
     if not all((found / page).is_file() for page in LOOKED_AT.values()):
-        raise EnvError(f"{found} is not the Python documentation: it lacks one of {', '.join(LOOKED_AT.values())}.")
+        raise EnvError(f"{found} is not the Python documentation: it needs the pages {', '.join(LOOKED_AT.values())}.")
     return found
 
 

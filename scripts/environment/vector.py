@@ -61,7 +61,7 @@ def _point(request: dict[str, Any], timeout: float) -> dict[str, Any]:
     try:
         output, error_output = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        raise PointError(f"not done within {timeout:.0f} s") from None
+        raise PointError(f"not finished within {timeout:.0f} s") from None
     finally:
         if process.poll() is None:
             kill_tree(process.pid)

@@ -98,17 +98,19 @@ def read_arms(text: str, changes: dict[str, Any]) -> list[Arm]:
     for name in filter(None, text.split(",")):
         kind, _, label = name.partition(":")
         if kind not in KINDS:
-            raise ValueError(f"There is no arm {kind!r}; there are {', '.join(KINDS)}.")
+            raise ValueError(f"There is no arm {kind!r}; choose from {', '.join(KINDS)}.")
         if ":" in name and (kind in UNTRAINED or not _LABEL.fullmatch(label)):
-            raise ValueError(f"{name!r}: an arm that is trained may have a label of small letters, digits, - and dots.")
+            raise ValueError(
+                f"{name!r}: only trained arms can have a label, made of lowercase letters, digits, - and dots."
+            )
         arms.append(Arm(kind, label, changes if label else {}))
     if not arms:
-        raise ValueError(f"No arm is named; there are {', '.join(KINDS)}.")
+        raise ValueError(f"Name at least one arm of {', '.join(KINDS)}.")
     labelled = [arm.name for arm in arms if arm.label]
     if labelled and not changes:
-        raise ValueError(f"{', '.join(labelled)}: say with --set what is different there.")
+        raise ValueError(f"{', '.join(labelled)}: give the settings of this arm with --set.")
     if labelled and len(labelled) < len(arms):
-        raise ValueError("--set is for the labelled arms alone here: name them in a call of their own.")
+        raise ValueError("--set applies to labelled arms only: run the other arms in a separate command.")
     return arms
 
 

@@ -29,7 +29,7 @@ def _learning(figures: dict[str, Any], out: Path) -> Path | None:
             for number, (name, arm) in enumerate(arms.items()):
                 for training, snapshots in zip(arm["training"], arm["snapshots"], strict=True):
                     _way(axis, training["curve"] if training else [], snapshots, key, scale, f"C{number}")
-                _level(axis, arm["trained"]["success"], f"{name}: {{:.2f}} in the end", f"C{number}", "--")
+                _level(axis, arm["trained"]["success"], f"{name}: {{:.2f}} at the end", f"C{number}", "--")
             for name in ("base", "demonstrated"):
                 level = figures["arms"].get(name, {}).get("trained", {}).get("success")
                 _level(axis, level, f"{name}: {{:.2f}}", "gray", ":")
@@ -78,7 +78,7 @@ def _forgetting(figures: dict[str, Any], out: Path) -> Path | None:
             if points:
                 axis.plot(*zip(*points, strict=True), style, **options)
         axis.axhline(0, color="gray", linewidth=0.5)
-        axis.set_xlabel("success on trained tasks (points on the way: validation seeds)")
+        axis.set_xlabel("success on trained tasks (intermediate points: validation seeds)")
         axis.set_ylabel("rise in perplexity of general text, %")
         if axis.get_legend_handles_labels()[1]:
             axis.legend(fontsize=8)
@@ -92,7 +92,7 @@ def draw_demonstration(out: Path, arms: dict[str, Any]) -> Path:
     steps, success = [row["step"] for row in rows], [row["episodes/success"] for row in rows]
     path = out / "learning_curve.png"
     with drawn(path, (7, 6), rows=2, sharex=True) as (top, bottom):
-        top.plot(steps, success, ".", color="tab:blue", alpha=0.4, label="a batch's episodes, sampled")
+        top.plot(steps, success, ".", color="tab:blue", alpha=0.4, label="sampled episodes of a batch")
         top.plot(steps, _smooth(success), color="tab:blue", label=f"mean of {WINDOW} batches")
         for arm, colour in zip(
             ("base, constrained", "base, shown the answer", "trained"), ("gray", "green", "red"), strict=True
@@ -104,7 +104,7 @@ def draw_demonstration(out: Path, arms: dict[str, Any]) -> Path:
         # above the points, so that it doesn't hide them
         top.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
         bottom.plot(steps, [row["loss"] for row in rows], color="tab:orange")
-        bottom.set_ylabel("divergence (nats a token)")
+        bottom.set_ylabel("divergence (nats per token)")
         bottom.set_xlabel("optimizer step")
         bottom.set_yscale("log")
     return path

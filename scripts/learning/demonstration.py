@@ -142,7 +142,7 @@ def prepare_folder(settings: DemoSettings, out: Path) -> Path:
     mark = out / "settings.json"
     if out.exists() and any(out.iterdir()):
         if not mark.exists():
-            raise typer.BadParameter(f"{out} holds something else; choose another folder with --out.")
+            raise typer.BadParameter(f"{out} holds other files; choose another folder with --out.")
         finished = (out / "report.json").exists()
         if finished or mark.read_text(encoding="utf8") != text:
             stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(mark.stat().st_mtime))

@@ -60,7 +60,7 @@ def measure(
         play = partial(_play, rollouts, model, tasks)
         failed = stages.once("runs", lambda: _unsolved(play("Runs", FIRST_SEED, runs, out / "runs")))
         if not failed:
-            raise MeasureError("Nothing failed in these scenarios: there is nothing to learn.")
+            raise MeasureError("No episode of these scenarios failed, so there is nothing to learn.")
         jobs = [Job(*one) for one in failed]
         stages.once("later", lambda: _unsolved(record(rollouts, jobs, out / "later")))
         before = stages.once("before", lambda: _solved(tasks, play("Before", FIRST_TRY, tries, out / "before")))
@@ -76,7 +76,7 @@ def measure(
     total = {at: [sum(row[at][part] for row in rows) for part in (0, 1)] for at in ("before", "after")}
     (was, of), (then, of_then) = total["before"], total["after"]
     if not (of and of_then):
-        raise MeasureError("No try was judged: the infrastructure failed in all of them.")
+        raise MeasureError("No episode was judged: the infrastructure failed in all of them.")
     low, high = newcombe_interval(then / of_then, of_then, was / of, of).ends
     return {
         "model": model, "runs": runs, "tries": tries, "rows": rows, "total": total,

@@ -101,8 +101,8 @@ class AdapterMeasurements:
             self._policy = load_policy(self.settings.training)
             if shows_images(self._policy, self.settings.training):
                 raise ValueError(
-                    "Not all ways to learn that are compared show a model screenshots: begin a comparison with "
-                    "--set 'vision=\"none\"'."
+                    "Some of the compared arms can't show screenshots to a model: begin a comparison with --set "
+                    "'vision=\"none\"'."
                 )
         if self._policy.adapter != adapter:
             self._policy.set_adapter(adapter)

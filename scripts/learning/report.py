@@ -37,13 +37,13 @@ def markdown(found: dict[str, Any]) -> str:
         "# Ways to learn, compared",
         "",
         f"{training['model']}; {len(training['tasks'])} trained and {len(settings['unseen_tasks'])} unseen tasks; "
-        f"{settings['seeds']} evaluation seeds a task from {settings['first_seed']} on, greedy, at most "
-        f"{settings['evaluation_steps']} steps. Success with its 95% interval (training seeds, if there are "
-        "several, and evaluation seeds resampled; with two or three training seeds their variation is poorly known); "
-        "the spread is the least and greatest mean of a training seed. Perplexity is of general text, with its rise "
-        "over the base model. Minutes are those of a training (*: one was ended by the limit on minutes), SFT's with "
-        "those of collecting its demonstrations, but without the choice of its learning rate; sft-sdft's with its "
-        "SFT's; those of arms that learn offline without their recordings'. The limit is on training alone.",
+        f"{settings['seeds']} evaluation seeds per task from {settings['first_seed']} on, greedy, at most "
+        f"{settings['evaluation_steps']} steps. Success has a 95% interval from resampling evaluation seeds and, if "
+        "there are several, training seeds; with two or three training seeds their variation is poorly known. The "
+        "spread is the range of the means of the training seeds. Perplexity is that of general text, with its rise "
+        "over the base model. Minutes are per training (*: the limit on minutes ended one). They include SFT's "
+        "demonstrations and sft-sdft's SFT, but neither the choice of SFT's learning rate nor the recordings of "
+        "offline arms. The limit applies to training alone.",
         *table(ARM_HEADS, arm_rows(found)),
         "## By task",
         *table(("task", *found["arms"]), _task_rows(found)),
@@ -52,17 +52,31 @@ def markdown(found: dict[str, Any]) -> str:
         lines += [
             "## Differences",
             "",
-            "On the same episodes, with the task as the unit: interval by resampling tasks, p by flipping signs. With "
-            "one training seed a difference says nothing about other trainings.",
+            "Arms are compared on the same episodes, with the task as the unit: the interval comes from resampling "
+            "tasks, p from flipping signs. With one training seed, a difference says nothing about other trainings.",
             *table(("arms", "tasks", "pairs", "difference", "95% interval", "p"), _difference_rows(found)),
         ]
     if found["sft_learning_rates"]:
         rates = found["sft_learning_rates"]
         tried = ", ".join(f"{rate}: {success:.3f}" for rate, success in rates["success"].items())
-        lines += ["## Learning rate of SFT", "", f"Success on validation seeds: {tried}. Taken: {rates['best']:g}.", ""]
+        lines += [
+            "## Learning rate of SFT",
+            "",
+            f"Success on validation seeds: {tried}. Chosen: {rates['best']:g}.",
+            "",
+        ]
     if found["sequences"]:
-        heads = ("arm", "seed", "when", "first group", "second group", "perplexity", "questions", "of the first kept")
-        lines += ["## One group after the other", *table(heads, _sequence_rows(found))]
+        heads = (
+            "arm",
+            "seed",
+            "when",
+            "first group",
+            "second group",
+            "perplexity",
+            "questions",
+            "first group retained",
+        )
+        lines += ["## Groups learned in sequence", *table(heads, _sequence_rows(found))]
     lines += [f"![{name}]({name})" for name in found["curves"]]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -32,15 +32,15 @@ def check(arm: Arm, settings: LearnSettings, seeds: Iterable[int]) -> None:
     kind = GRPOSettings if arm.kind == "grpo" else TrainSettings
     of_all = {*EQUAL_FOR_ALL, *(LearnSettings.model_fields.keys() - kind.model_fields.keys())}
     if shared := [name for name in arm.training if name in of_all]:
-        raise ValueError(f"{arm.name}: {', '.join(shared)} has to be equal for all arms; begin another comparison.")
+        raise ValueError(f"{arm.name}: {', '.join(shared)} must be equal for all arms; begin another comparison.")
     if arm.kind in SEQUENCES and not settings.first_group:
-        raise ValueError(f"{arm.name}: one task can't be learned in sequence; name more.")
+        raise ValueError(f"{arm.name}: learning in sequence needs at least two tasks; name more.")
     if arm.kind == "sdft-ungated" and all(
         getattr(settings.training, gate) == off for gate, off in ALL_GATES_OFF.items()
     ):
         raise ValueError(
-            "These settings have no gates on, so sdft-ungated would be sdft once more: begin a comparison with "
-            "e.g. --set min_confidence=0.5."
+            "These settings switch on no gate, so sdft-ungated would equal sdft: begin a comparison with, for example, "
+            "--set min_confidence=0.5."
         )
     settings = settings.changed(**arm.comparison)
     settings.training_for(0, {**(_grpo(settings) if arm.kind == "grpo" else {}), **arm.training}, kind)

@@ -98,23 +98,23 @@ class LearnSettings(BaseModel):
     def _fair(self) -> LearnSettings:
         both = set(self.training.tasks) & set(self.unseen_tasks)
         if both:
-            raise ValueError(f"{', '.join(sorted(both))}: both trained and unseen")
+            raise ValueError(f"{', '.join(sorted(both))}: listed as both trained and unseen")
         if told := sdft_only(self.training):
-            raise ValueError(f"{' and '.join(told)}: not all ways to learn that are compared can do that")
+            raise ValueError(f"{' and '.join(told)}: not supported by all of the compared arms")
         if not set(self.first_group) < set(self.training.tasks):
             raise ValueError(
-                f"the first group ({', '.join(map(short, self.first_group))}) has to be some of the trained tasks "
-                f"({', '.join(map(short, self.training.tasks))}), but not all: say so with --first"
+                f"the first group ({', '.join(map(short, self.first_group))}) must hold some, but not all, of the "
+                f"trained tasks ({', '.join(map(short, self.training.tasks))}): choose it with --first"
             )
         if self.training.contexts != ("oracle",) or self.training.demonstrations:
             raise ValueError(
                 "only SDFT uses contexts and demonstrations: set them for a labelled arm, such as sdft:shown"
             )
         if own := [name for name in ("seed", "first_episode_seed") if getattr(self.training, name)]:
-            raise ValueError(f"{' and '.join(own)}: every training seed has its own; choose them with --seeds")
+            raise ValueError(f"{' and '.join(own)}: set by the training seeds; choose those with --seeds")
         if overlap(self.test_range, self.validation_range):
             raise ValueError(
-                f"the seeds of validation ({_range(self.validation_range)}) are among those of testing "
+                f"the validation seeds ({_range(self.validation_range)}) overlap with the test seeds "
                 f"({_range(self.test_range)}): choose another first_validation_seed"
             )
         return self
@@ -146,7 +146,7 @@ class LearnSettings(BaseModel):
             if overlap(trained, judged):
                 name = "validation" if judged == self.validation_range else "testing"
                 raise ValueError(
-                    f"The episodes of training seed {seed} ({_range(trained)}) are among those of {name} "
+                    f"The episode seeds of training seed {seed} ({_range(trained)}) overlap with those of {name} "
                     f"({_range(judged)}): choose other training seeds, or begin a comparison with another {which}."
                 )
 
@@ -221,11 +221,11 @@ def saved_settings(out: Path) -> LearnSettings | None:
             return LearnSettings.model_validate({**data, "training": from_earlier(data.get("training", {}), path)})
         except (ValidationError, json.JSONDecodeError, AttributeError):
             raise ValueError(
-                f"{path} is not that of a comparison, or of an older version; choose another folder with --out."
+                f"{path} is not from a comparison, or is from an older version; choose another folder with --out."
             ) from None
     # another process is about to begin the comparison
     if out.exists() and any(path.suffix != ".partial" for path in out.iterdir()):
-        raise ValueError(f"{out} holds something else; choose another folder with --out.")
+        raise ValueError(f"{out} holds other files; choose another folder with --out.")
     return None
 
 

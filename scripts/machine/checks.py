@@ -122,7 +122,9 @@ def browser() -> Iterator[Check]:
     seen = tuple(int(value) for value in observation["screenshot"][-1, -1])
     names = [element["name"] for element in observation["elements"]]
     if names != ["Press"] or max(abs(a - b) for a, b in zip(seen, PAGE_COLOUR, strict=True)) > 2:
-        yield Check("browser", "page", "failed", f"a test page came out wrong: colour {seen}, elements {names}", fix)
+        yield Check(
+            "browser", "page", "failed", f"a test page was shown incorrectly: colour {seen}, elements {names}", fix
+        )
     else:
         yield Check("browser", "page", "ok", f"starts, reads and shows a page in {seconds:.1f} s")
 
@@ -136,15 +138,17 @@ def window() -> Iterator[Check]:
         yield Check("window", "browser", "ok", windowed_browser())
     except browser_env.BrowserNotFound:
         get = "playwright install --with-deps chromium, or apt-get install chromium"
-        yield Check("window", "browser", "optional", "none that has a window; record and --headful need one", get)
+        yield Check("window", "browser", "optional", "no browser with a window, which record and --headful need", get)
         if _present("stagehand"):
-            yield Check("window", "stagehand", "warning", "no full Chromium, which loads its extension", get)
+            yield Check(
+                "window", "stagehand", "warning", "no full Chromium, which Stagehand needs to load its extension", get
+            )
     if has_display():
         yield Check(
             "window", "display", "ok", os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or "there"
         )
     else:
-        yield Check("window", "display", "optional", "none; record and --headful need one",
+        yield Check("window", "display", "optional", "no display, which record and --headful need",
                     "run them under xvfb-run, or on a desktop")  # fmt: skip
 
 
@@ -192,7 +196,7 @@ def tensorrt() -> Iterator[Check]:
     if found.error:
         yield Check("backends", "tensorrt_llm", "warning", f"can't be imported: {found.error}", guide)
         return
-    yield Check("backends", "tensorrt_llm", "ok", found.version or "installed, of unknown version")
+    yield Check("backends", "tensorrt_llm", "ok", found.version or "installed, version unknown")
     yield Check(
         "backends", "tensorrt_llm: GPU", "ok" if found.device else "warning", found.device or "no CUDA device",
         "" if found.device else "check nvidia-smi, the driver and CUDA_VISIBLE_DEVICES",

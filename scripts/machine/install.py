@@ -160,7 +160,7 @@ def _run(command: list[str], log: Path, cwd: Path | None = None, variables: Mapp
     if code:
         lines = ["", *filter(str.strip, log.read_text(encoding="utf-8", errors="replace").splitlines())]
         said = [line for line in lines if line.startswith("ERROR")] or lines
-        raise Unavailable(f"{said[-1]} (`{' '.join(command[:3])} ...` ended with {code}; see {log})".strip())
+        raise Unavailable(f"{said[-1]} (`{' '.join(command[:3])} ...` ended with exit code {code}; see {log})".strip())
 
 
 def libraries(root: Path) -> str:

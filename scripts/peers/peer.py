@@ -184,7 +184,7 @@ def open_peer(name: str) -> Peer:
         BrowserNotFound: There is no browser.
     """
     if name not in REQUIREMENTS:
-        raise PeerError(f"There is no peer {name!r}; there are {', '.join(REQUIREMENTS)}.")
+        raise PeerError(f"There is no peer {name!r}; choose from {', '.join(REQUIREMENTS)}.")
     python = make(name, REQUIREMENTS[name])
     folder = home(name)
     environment = {"ANONYMIZED_TELEMETRY": "false"}

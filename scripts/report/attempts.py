@@ -155,7 +155,7 @@ def _decision(run: Path, lines: list[dict[str, Any]], damaged: list[dict[str, st
         summary = json.loads(path.read_text(encoding="utf8"))
         decision = summary["decision"]
         if not isinstance(decision, str):
-            raise TypeError("its decision is no text")
+            raise TypeError("the decision is not a string")
     except FileNotFoundError:
         return "cut off"
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -163,7 +163,9 @@ def _decision(run: Path, lines: list[dict[str, Any]], damaged: list[dict[str, st
         return "unknown"
     counted = summarise(lines, decision)
     if any(summary.get(name) != counted[name] for name in ("attempts", "failures")):
-        damaged.append({"file": str(path), "why": "its totals are not those of attempt.jsonl, which count"})
+        damaged.append(
+            {"file": str(path), "why": "the totals differ from those of attempt.jsonl, which are used instead"}
+        )
     return decision
 
 

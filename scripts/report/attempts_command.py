@@ -54,12 +54,16 @@ def main(settings: Settings) -> int:
     if settings.out.is_dir():
         raise typer.BadParameter(f"--out: {settings.out} is a folder; give a file, such as {settings.out}/report.md.")
     if settings.out.suffix == ".json":
-        raise typer.BadParameter(f"--out: the figures go to {settings.out}; name the report, such as report.md.")
+        raise typer.BadParameter(
+            f"--out: {settings.out} is the file for the figures; name a file for the report, such as report.md."
+        )
     sampling = _sampling(settings.candidates)
     if not folder.is_dir() and sampling is None and folder.name == folder.parent.name:
-        raise typer.BadParameter(f"{folder.parent} is below the root of the logs: give {folder.parent.parent}.")
+        raise typer.BadParameter(f"{folder.parent} lies below the root of the logs; give {folder.parent.parent}.")
     if not folder.is_dir() and sampling is None:
-        raise typer.BadParameter(f"There are no attempt logs in {folder}. Name their root, or set CLAW_LOG_DIR.")
+        raise typer.BadParameter(
+            f"There are no attempt logs in {folder}. Give the root of the logs, or set CLAW_LOG_DIR."
+        )
     if settings.gate and settings.baseline is None:
         raise typer.BadParameter("--gate needs --baseline, the .json of an earlier report.")
     before = _baseline(settings.baseline) if settings.baseline else None
@@ -85,7 +89,7 @@ def main(settings: Settings) -> int:
         print(f"Report: {settings.out}\nFigures: {data}")
     verdicts = {one.verdict for one in findings}
     if settings.gate and not findings:
-        print("can't tell: there are no attempts, now or in the baseline.") if not settings.as_json else None
+        print("can't tell: neither the logs nor the baseline hold any attempts.") if not settings.as_json else None
         return CANT_TELL
     return 1 if "failed" in verdicts else CANT_TELL if "can't tell" in verdicts else 0
 
@@ -114,5 +118,5 @@ def _baseline(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise typer.BadParameter(f"--baseline: {path} can't be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise typer.BadParameter(f"--baseline: {path} is no report's figures: {error!r}.") from None
+        raise typer.BadParameter(f"--baseline: {path} does not hold the figures of a report: {error!r}.") from None
     return dict(found)

@@ -43,7 +43,8 @@ def report(now: Mapping[str, Any], before: Mapping[str, Any] | None, findings: S
         return "\n".join([*lines, "Nothing was attempted.", ""])
     lines += [
         "## Success by provider and action", "",
-        "Intervals are Wilson's, 95%, attempts taken for independent. Times are milliseconds of an attempt.", "",
+        "Intervals are 95% Wilson intervals, which treat attempts as independent. Times are milliseconds per "
+        "attempt.", "",
         "| provider | action | attempts | success | 95% | against baseline | unfinished | cancelled | retries "
         "| p50 | p90 | p99 |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -83,8 +84,8 @@ def _sampled(sampling: Mapping[str, Any]) -> list[str]:
     return [
         "## Sampled runs",
         "",
-        f"{count(sampling['runs'], 'run')} for goals of users' own, {sampling['solved']} of them judged solved, make "
-        f"{count(sampling['candidates'], 'candidate')} and {count(sampling['accepted'], 'accepted scenario')} "
+        f"{count(sampling['runs'], 'run')} with goals given by users, {sampling['solved']} of them judged solved, "
+        f"yield {count(sampling['candidates'], 'candidate')} and {count(sampling['accepted'], 'accepted scenario')} "
         f"(`{sampling['file']}`).",
         "",
         *left_out,

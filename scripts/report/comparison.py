@@ -123,8 +123,8 @@ def _against(label: str, first: Results, other: Results) -> PairedComparison:
     counted = [(a, b) for a, b in pairs if a.counted and b.counted]
     if not counted:
         raise ResultsError(
-            f"{first.folder} and {other.folder} have no task and seed in common that both were judged on: there is "
-            "nothing to compare. Run both with the same suite and seeds."
+            f"{first.folder} and {other.folder} have no judged task and seed in common, so there is nothing to "
+            "compare. Run both with the same suite and seeds."
         )
     numbers = task_numbers([a for a, _ in counted])
     tasks = len(set(numbers))

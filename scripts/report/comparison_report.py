@@ -15,13 +15,14 @@ MOST_CHANGES = 20
 """Maximum number of tasks in the Markdown table of changes; the HTML page lists all."""
 
 METHOD = (
-    "Every run is set beside the first on the tasks and seeds that both have; a pair of which either ended as "
-    "env_error is left out. A difference is the other run minus the first, in percentage points.",
-    "The 95% interval of a difference resamples tasks with all their pairs. p is exact and two-sided: the share of all "
-    "choices of signs for the tasks' differences that come out at least as far from zero. Both take the task as the "
-    f"unit, since pairs of one task resemble each other; with fewer than {FEWEST_TASKS} tasks they take the seed, and "
-    "say something about these tasks alone. With several runs the p values are not corrected for their number.",
-    "The pairs by who solved them show what a difference is made of: few pairs that changed hands, or many both ways.",
+    "Every run is compared with the first on the tasks and seeds that both have. Pairs in which either episode ended "
+    "as env_error are left out. A difference is the other run minus the first, in percentage points.",
+    "The 95% interval of a difference resamples tasks with all their pairs. p is exact and two-sided: the share of "
+    "all sign assignments to the tasks' differences whose mean is at least as far from zero. The unit of both is the "
+    f"task, because pairs of one task resemble each other. With fewer than {FEWEST_TASKS} tasks the unit is the seed, "
+    "and the result holds for these tasks only. The p values of several runs are not corrected for their number.",
+    "The counts of pairs solved by both, one or neither run show how a difference arises: from few changes, or from "
+    "many in both directions.",
 )
 
 
@@ -104,5 +105,5 @@ def _curves(comparison: Comparison, at: int) -> str:
         if (curve := [(point.steps, point.strict, point.interval) for point in comparison.summaries[each].step_curve])
     ]
     keys = legend(*((line.label, line.colour) for line in lines), remark="shaded: 95%")
-    title = "Strictly solved within so many steps, each on all its episodes"
+    title = "Strict success by number of steps, each run on all its episodes"
     return card(title, keys, curves(lines, "steps", lambda x: f"{x:g}"))

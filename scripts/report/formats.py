@@ -111,7 +111,7 @@ def run_again(lost: int, given_up: int) -> list[str]:
     sentences = ["The same command runs them again."] if given_up < lost else []
     if given_up:
         sentences.append(
-            f"{given_up:,} were run by {RERUNS + 1} commands and are not run again, unless you mend the cause and "
+            f"{given_up:,} were run by {RERUNS + 1} commands and are not run again. To run them, fix the cause and "
             "remove their lines from results.jsonl."
         )
     return sentences
@@ -122,8 +122,8 @@ def unjudged(results: Results, whose: str = "") -> str:
     asked = len(results.run.tasks) * len(results.run.seeds)
     of = f" {whose}" if whose else ""
     return (
-        f"NO VERDICT{of}: {len(results.unjudged):,} of {count(asked, 'episode')} ended where nothing judges them: a "
-        "task needs a `score`. `selfsurf judge` judges what was played, by --spec or --judge."
+        f"NO VERDICT{of}: {len(results.unjudged):,} of {count(asked, 'episode')} ended unjudged: the task needs a "
+        "`score`. `selfsurf judge` judges the episodes, by --spec or --judge."
     )
 
 

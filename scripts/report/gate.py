@@ -99,9 +99,9 @@ def _success(provider: str, here: Mapping[str, Any], there: Mapping[str, Any], l
     if drop <= limits.max_drop:
         return Finding(provider=provider, verdict="passed", why=why)
     if interval.high >= 0:
-        return Finding(provider=provider, verdict="can't tell", why=f"{why}; too few attempts to tell it from chance")
+        return Finding(provider=provider, verdict="can't tell", why=f"{why}; too few attempts to rule out chance")
     return Finding(
-        provider=provider, verdict="failed", why=f"{why}; at most {percent(limits.max_drop)} less is allowed"
+        provider=provider, verdict="failed", why=f"{why}; the largest allowed drop is {percent(limits.max_drop)}"
     )
 
 

@@ -21,11 +21,11 @@ from selfsurf.scripts.report.reading import read
 from selfsurf.scripts.report.summary import Summary, summarise
 
 METHOD = (
-    "Ranked by strict success: the task's own reward is 1. Lenient: it is above 0. Equal shares have equal ranks; "
-    "ranks whose 95% intervals overlap may be chance: a comparison of the two runs tells. A run has a rank if each of "
-    "its episodes has a verdict. Tasks whose code or pages differ are in tables of their own.",
-    "Episodes that ended as env_error are in no share and are counted beside. Steps, tokens and seconds of an "
-    "episode are medians. Episodes a minute are by the clock on the wall, with all workers.",
+    "Ranked by strict success: the task's own reward is 1. Lenient: the reward is above 0. Equal shares have equal "
+    "ranks. If 95% intervals overlap, the ranks may be due to chance: compare the two runs. A run has a rank if each "
+    "of its episodes has a verdict. Tasks whose code or pages differ are in separate tables.",
+    "Episodes that ended as env_error are in no share and are counted separately. Steps, tokens and seconds per "
+    "episode are medians. Episodes per minute are measured by the wall clock, with all workers.",
 )
 
 
@@ -99,7 +99,7 @@ def _ranked(runs: Sequence[Summary]) -> tuple[LeaderboardRow, ...]:
 def _lacking(run: Summary) -> str:
     """Return which verdicts a run lacks; empty if it has all."""
     row = run.overall
-    without = {"missing": row.missing, "ended as env_error": row.env_errors, "judged by nothing": row.unjudged}
+    without = {"missing": row.missing, "ended as env_error": row.env_errors, "unjudged": row.unjudged}
     return ", ".join(f"{count(number, 'episode')} {what}" for what, number in without.items() if number)
 
 
@@ -114,7 +114,7 @@ def leaderboard_report(found: Sequence[Leaderboard], folder: Path) -> list[doc.B
     unranked = [place.summary for board in found for place in board.places if place.rank is None]
     if unranked:
         names = ", ".join(f"{run.results.run.agent.name} ({_lacking(run)})" for run in unranked)
-        blocks.append(doc.banner(f"Not every episode has a verdict, and so without a rank: {names}."))
+        blocks.append(doc.banner(f"Without a rank, because not every episode has a verdict: {names}."))
     for board in found:
         blocks += [doc.heading(board.title), doc.grid(_columns(folder), board.places)]
     return [*blocks, doc.heading("How to read it"), doc.notes(METHOD)]
@@ -132,7 +132,7 @@ def _columns(folder: Path) -> list[doc.Column]:
         doc.Column("Adapter", lambda place: place.summary.results.run.agent.adapter or "", number=False),
         *(column.of(lambda place: place.summary.overall) for column in doc.figure_columns()),
         doc.Column("Step limit", limit),
-        doc.Column("Episodes a minute", lambda place: doc.number(place.summary.results.per_minute)),
+        doc.Column("Episodes per minute", lambda place: doc.number(place.summary.results.per_minute)),
         doc.Column("Cost", lambda place: doc.number(place.summary.overall.cost)),
         doc.Column("Date", lambda place: date(place.summary.results.run.started)[:10], number=False),
         doc.Column("Git", lambda place: _git(place.summary), number=False),

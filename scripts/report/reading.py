@@ -278,7 +278,7 @@ def _run(path: Path) -> Run:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise ResultsError(
-            f"{path.parent} is not a results folder: it has no run.json. `selfsurf bench run` makes one."
+            f"{path.parent} is not a results folder: it has no run.json. `selfsurf bench run` writes one."
         ) from None
     run = _checked(Run, data, str(path))
     if run.format != FORMAT:
@@ -286,7 +286,7 @@ def _run(path: Path) -> Run:
     for name, values in (("task", [task.id for task in run.tasks]), ("seed", list(run.seeds))):
         twice = next((value for at, value in enumerate(values) if value in values[:at]), None)
         if twice is not None:
-            raise ResultsError(f"{path} asks for {name} {twice!r} twice.")
+            raise ResultsError(f"{path} lists {name} {twice!r} twice.")
     return run
 
 
@@ -298,7 +298,7 @@ def _checked(model: type[M], data: bytes, where: str) -> M:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise ResultsError(f"{where} is broken: {f'{field}: ' if field else ''}{first['msg']}.") from None
+        raise ResultsError(f"{where} is invalid: {f'{field}: ' if field else ''}{first['msg']}.") from None
 
 
 def _unasked_or_twice(run: Run, lines: list[Line], path: Path) -> None:
@@ -309,6 +309,6 @@ def _unasked_or_twice(run: Run, lines: list[Line], path: Path) -> None:
         if line.task not in tasks or line.seed not in seeds:
             raise ResultsError(f"{where}: run.json does not ask for {which}.")
         if line.pair in seen:
-            raise ResultsError(f"{where}: {which} is there already, in line {seen[line.pair]}.")
+            raise ResultsError(f"{where}: {which} is already in line {seen[line.pair]}.")
         if line.outcome != "env_error":  # a later line supersedes an env_error
             seen[line.pair] = number

@@ -71,7 +71,7 @@ def headline(figures: Summary | Comparison, *, done: bool = False) -> list[str]:
     if isinstance(figures, Summary):
         row, results = figures.overall, figures.results
         lacking = _larger(results) if done else _lacking(results)
-        beside = f", {row.env_errors} env_error beside" if row.env_errors else ""
+        beside = f", {row.env_errors} env_error not counted" if row.env_errors else ""
         if results.unjudged and not row.episodes:
             return lacking
         return [
@@ -109,8 +109,8 @@ def _larger(results: Results) -> list[str]:
         return []
     asked = count(len(results.run.tasks) * len(results.run.seeds), "episode")
     return [
-        f"All that was asked for has a verdict. The folder is of a larger run: {len(lacking):,} of its {asked} have "
-        f"none, and the figures leave them out: {_first(lacking)}"
+        f"Every requested episode has a verdict. The folder holds a larger run: {len(lacking):,} of its {asked} have "
+        f"no verdict and are not in the figures: {_first(lacking)}"
     ]
 
 

@@ -17,16 +17,16 @@ MOST_FAILURES = 100
 """Maximum number of failures in the Markdown table; report.json and report.html have all."""
 
 METHOD = (
-    "Strict success: the task's own reward is 1. Lenient success: it is above 0. The time-scaled reward is the task's "
-    "own, reduced by the time that was used, and -1 where the task was failed. A false claim is an episode that the "
-    "agent ended by saying that it is done, without strict success.",
+    "Strict success: the task's own reward is 1. Lenient success: the reward is above 0. The time-scaled reward is "
+    "the task's own, reduced by the time used, or -1 if the task was failed. A false claim is an episode that the "
+    "agent ended as done, without strict success.",
     "Episodes that ended as env_error, an infrastructure failure, are in no mean, median or curve; they are counted "
-    "beside the score and listed. Every other outcome counts, whatever its reason.",
-    "What ends as env_error is run again. An episode that does so three times while the agent's action is carried out "
-    "has failed.",
-    "Intervals hold 95%. They come from a bootstrap over tasks and, inside each drawn task, over its seeds; they lean "
-    "to the wide side. A single task has Wilson's interval over its seeds. Where all tasks show the same value, "
-    "Wilson's interval counts every task as one trial.",
+    "and listed separately. Every other outcome counts, whatever its reason.",
+    "Episodes that end as env_error are run again. An episode that does so three times while the agent's action is "
+    "carried out counts as failed.",
+    "Intervals are 95% intervals from a bootstrap over tasks and, within each drawn task, over its seeds; they tend "
+    "to be wide. A single task has Wilson's interval over its seeds. If all tasks have the same value, Wilson's "
+    "interval counts every task as one trial.",
     "Steps, tokens and seconds are given as median / 90th percentile over counted episodes.",
 )
 
@@ -53,8 +53,8 @@ def run_report(summary: Summary, folder: Path) -> list[doc.Block]:
             f"Strict success {mean(row.strict)} (95% {mean_interval(row.strict)}; {row.solved:,} of "
             f"{count(row.episodes, 'episode')}), lenient {mean(row.lenient)} ({mean_interval(row.lenient)}), "
             f"time-scaled reward {mean(row.time_reward, reward)} ({mean_interval(row.time_reward, reward)}). "
-            f"{row.env_errors:,} ended as env_error, beside the score."
-            + (f" {amount(results.per_minute)} episodes a minute." if results.per_minute else "")
+            f"{row.env_errors:,} ended as env_error and are not in the score."
+            + (f" {amount(results.per_minute)} episodes per minute." if results.per_minute else "")
             + (f" Cost {amount(row.cost)}." if row.cost is not None else "")
         ),
         doc.Block(f'<div class="charts">{"".join(_charts(summary))}</div>'),
@@ -78,7 +78,7 @@ def run_report(summary: Summary, folder: Path) -> list[doc.Block]:
     attempts = doc.Column("Attempts", lambda line: str(line.attempts))
     if results.env_errors:
         blocks += [
-            doc.heading(f"env_error ({len(results.env_errors):,}, beside the score)"),
+            doc.heading(f"env_error ({len(results.env_errors):,}, not in the score)"),
             doc.grid([_task, _seed, attempts, details], results.env_errors),
         ]
     if again := [line for line in results.counted if line.env_errors]:
@@ -87,7 +87,7 @@ def run_report(summary: Summary, folder: Path) -> list[doc.Block]:
             doc.grid(
                 [_task, _seed, doc.Column("Ended as", lambda line: line.outcome, number=False),
                  doc.Column("env_error", lambda line: str(line.env_errors)),
-                 doc.Column("In its action", lambda line: str(line.crashes))],
+                 doc.Column("During an action", lambda line: str(line.crashes))],
                 again,
             ),
         ]  # fmt: skip
@@ -144,13 +144,13 @@ def _charts(summary: Summary) -> list[str]:
         ]
         keys = (("strict", "accent"), ("lenient", "lenient"))
         steps = curves(lines, "steps", lambda x: f"{x:g}")
-        charts.append(card("Solved within so many steps", legend(*keys, remark="shaded: 95%"), steps))
+        charts.append(card("Success by number of steps", legend(*keys, remark="shaded: 95%"), steps))
         lines = [
             Line("lenient", "lenient", [(each.seconds, each.lenient, None) for each in time]),
             Line("strict", "accent", [(each.seconds, each.strict, None) for each in time]),
         ]
-        drawn = curves(lines, "episode time, added up", duration)
-        charts.append(card("Success so far, in the order of finishing", legend(*keys), drawn))
+        drawn = curves(lines, "cumulative episode time", duration)
+        charts.append(card("Success so far, in order of completion", legend(*keys), drawn))
     return charts
 
 

@@ -259,10 +259,10 @@ def figures_of(
         except OSError as error:
             raise ValueError(f"--figures: {path} can't be read: {error.strerror}.") from None
         except (ValueError, KeyError, TypeError):
-            raise ValueError(f"--figures: {path} is no measurement of `bench rollouts --json`.") from None
+            raise ValueError(f"--figures: {path} is not the output of `bench rollouts --json`.") from None
     for name, value in changes.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"--set {name}: {value!r} is no number.")
+            raise ValueError(f"--set {name}: {value!r} is not a number.")
         found[name] = float(value)
     names = {field.name for field in fields(WorkerFigures)}
     if set(found) != names:

@@ -118,7 +118,7 @@ class CommandExecutor:
             finally:
                 self._end_if(interrupt.terminated)
         except KeyboardInterrupt:
-            self._refuse("It was cut off.")
+            self._refuse("Interrupted.")
         except (CommandRefused, ActionError, EnvError, EpisodeError, OSError) as error:
             self._refuse(str(error))
 
@@ -155,7 +155,7 @@ class CommandExecutor:
     def do_open(self, url: str) -> None:
         """Open an address: /open https://example.org."""
         if not url:
-            raise CommandRefused("Which address? /open https://example.org")
+            raise CommandRefused("Give an address: /open https://example.org")
         self.tabs.open(url)
         self._shown()
 
@@ -163,10 +163,10 @@ class CommandExecutor:
         """Take back the last step, or several (/back 2), by opening the page before it. Sent forms stay sent."""
         number = _number(count or "1")
         if number > len(self._places):
-            raise CommandRefused(f"There are {len(self._places)} steps to go back in the last goal.")
+            raise CommandRefused(f"Steps of the last goal that can be taken back: {len(self._places)}.")
         place = self._places[-number]
         if not place:
-            raise CommandRefused("What was open before that step can't be opened again.")
+            raise CommandRefused("The page before that step can't be opened again.")
         self.tabs.open(place)
         back = [str(step["actions"][0]["action"]) for step in self._steps[-number:]]
         del self._places[-number:], self._steps[-number:]
@@ -178,7 +178,7 @@ class CommandExecutor:
         """Continue the last goal, even of an earlier day; further words are appended to it."""
         goals = self.session.goals
         if not goals:
-            raise CommandRefused("There is no goal to go on with.")
+            raise CommandRefused("There is no goal to continue.")
         goal = Episode(goals[-1]).meta["goal"]
         answers = [each for step in self._steps for each in step["questions"] if each["answer"]]
         told = [f'(You asked "{each["question"]}"; the answer was "{each["answer"]}".)' for each in answers]
@@ -192,7 +192,7 @@ class CommandExecutor:
     def do_find(self, words: str) -> None:
         """Show the first lines of the whole page that contain a text: /find order 17."""
         if not words:
-            raise CommandRefused("Find what? /find order 17")
+            raise CommandRefused("Give a text to find: /find order 17")
         self.tabs.look()
         found = runtime().run(self.tabs.env.find(words))
         rows = [{"id": one.id, "line": one.line} for one in found]
@@ -203,7 +203,7 @@ class CommandExecutor:
         from PIL import Image
 
         if not path:
-            raise CommandRefused("Into which file? /screenshot page.png")
+            raise CommandRefused("Give a file: /screenshot page.png")
         Image.fromarray(self.tabs.look()["screenshot"]).save(Path(path).expanduser(), format="PNG")
         self._print(f"Written: {path}", screenshot=path)
 
@@ -222,7 +222,7 @@ class CommandExecutor:
             for meta in metas
         ]
         lines = [f"{number}. {row['outcome']}: {row['goal']}" for number, row in enumerate(rows, 1)]
-        self._print("\n".join(lines) or "There are none.", goals=rows)
+        self._print("\n".join(lines) or "There are no goals yet.", goals=rows)
 
     def do_view(self, number: str) -> None:
         """Show the steps of the last goal, or of another one: /view 2."""
@@ -239,7 +239,7 @@ class CommandExecutor:
         """Record whether the last goal was reached: /mark solved, failed or unknown, and the reason."""
         says, _, why = words.partition(" ")
         if says not in get_args(Says):
-            raise CommandRefused("Was it reached? /mark solved, failed or unknown")
+            raise CommandRefused("Say whether the goal was reached: /mark solved, failed or unknown")
         mark_episode(self._goal(""), Mark(says, "person", why.strip()))  # type: ignore[arg-type]
         self._print(f"Marked: {says}", marked=says)
 
@@ -252,7 +252,7 @@ class CommandExecutor:
         """Show this list."""
         width = max(map(len, self.all()))
         lines = [f"{name:<{width}}  {what}" for name, what in self.all().items()]
-        self._print("\n".join(["A line is a goal, unless it is one of these:", *lines]), orders=self.all())
+        self._print("\n".join(["Type a goal, or one of these commands:", *lines]), orders=self.all())
 
     def do_quit(self, _: str) -> None:
         """Leave, as Ctrl-D does."""
@@ -293,7 +293,7 @@ class CommandExecutor:
         print(f"{said}. {printable(answer)}".strip(), flush=True)
         console.print(f"Used: {spent(state)}", style="dim", highlight=False)
         if not finished:
-            console.print("/continue goes on with it.", style="dim")
+            console.print("Type /continue to resume this goal.", style="dim")
 
     def _print(self, text: str, **data: Any) -> None:
         if self._as_json:
@@ -316,5 +316,5 @@ def _ended(outcome: str, *, claimed: bool, interrupted: bool) -> str:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise CommandRefused(f"{text or 'Nothing'} is no number from 1 on.")
+        raise CommandRefused(f"{text or 'Nothing'} is not a whole number of 1 or more.")
     return int(text)

@@ -40,7 +40,9 @@ class SessionFolder:
         self.folder = folder or new_folder("shell")
         about = self.folder / "session.json"
         if self.folder.exists() and not about.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            raise SessionError(f"{self.folder} is no session of `selfsurf shell`; give a new folder, or one of its.")
+            raise SessionError(
+                f"{self.folder} is not a session of `selfsurf shell`; give a new folder, or that of a session."
+            )
         try:
             self._lock = FolderLock(self.folder)
         except FolderInUse:
@@ -79,7 +81,7 @@ class SessionFolder:
         try:
             return json.loads(path.read_text(encoding="utf8")) if path.exists() else None
         except ValueError:
-            raise SessionError(f"{path} is damaged: remove it, and log in again.") from None
+            raise SessionError(f"{path} is damaged. Remove the file, and log in again.") from None
 
     def note(self, **more: Any) -> None:
         """Save options, the browser's address, or the steps that were taken back."""

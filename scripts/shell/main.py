@@ -79,7 +79,9 @@ def main(settings: Settings) -> int:
     if settings.last:
         folder = last_session()
         if settings.session is not None or folder is None:
-            raise typer.BadParameter("--last goes without --session, and with a session under runs/ to go on with.")
+            raise typer.BadParameter(
+                "--last needs an earlier session under runs/, and can't be combined with --session."
+            )
     try:
         there = folder is not None and (folder / "session.json").exists()
         if there:
@@ -112,7 +114,7 @@ def _as_before(settings: Settings, kept: dict[str, Any]) -> Settings:
     try:
         return Settings(**{**kept, **given})
     except ValueError:
-        raise typer.BadParameter("session.json holds options that can't be: begin a new session.") from None
+        raise typer.BadParameter("session.json holds invalid options: begin a new session.") from None
 
 
 def _checked(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -130,7 +132,7 @@ def _checked(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
             if settings.url:
                 check_address(settings.url)
             if settings.agent == "oracle":
-                raise typer.BadParameter("--agent oracle: an oracle follows a task; the shell has goals in words.")
+                raise typer.BadParameter("--agent oracle plays tasks only; give another agent for goals in words.")
         with checking():
             around = environment_options(settings.environment, later=True, reads=True)
         with checking():
@@ -178,7 +180,7 @@ def _converse(settings: Settings, session: SessionFolder, around: dict[str, Any]
                 most_steps=settings.max_steps, limits=settings.limits, as_json=settings.as_json,
             )  # fmt: skip
             if not settings.as_json:
-                console.print(f"Session {session.folder}: a line is a goal; /help lists what else there is.")
+                console.print(f"Session {session.folder}. Type a goal, or /help for the commands.")
             _read(reader, orders, interrupt)
             with contextlib.suppress(EnvError):
                 orders.keep()
@@ -224,7 +226,7 @@ def _open(tabs: Tabs, url: str) -> None:
         try:
             status = page_status(tabs.look(url)["events"])
             if status is not None:
-                show_error(f"{url} was answered with {status}.")
+                show_error(f"{url} returned HTTP status {status}.")
             return
         except EnvError as error:
             show_error(str(error))

@@ -86,7 +86,7 @@ class Tabs:
         if self.env.core.session is before or url == "about:blank":
             return ""
         self.look(url)
-        return f"The browser was lost, with what was typed. {self.url} was opened again."
+        return f"The browser was lost, with all text typed in it. {self.url} was opened again."
 
     def address(self) -> str:
         """Return an address that leads back here later: the last page that was not the result of a form."""

@@ -83,7 +83,7 @@ def maker_of(agent: Any, options: dict[str, Any]) -> Callable[[], AgentAdapter]:
     if hasattr(agent, "decide") or hasattr(agent, "act_batch"):
         return lambda: AgentAdapter(agent(**options))
     if not hasattr(agent, "act"):
-        raise ValueError(f"{agent.__name__} is no agent: it has neither act(obs) nor act_batch(observations).")
+        raise ValueError(f"{agent.__name__} is not an agent: it has neither act(obs) nor act_batch(observations).")
 
     def make() -> AgentAdapter:
         agent(**options)  # fails now if it can't be made, rather than in every episode

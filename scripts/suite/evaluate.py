@@ -97,10 +97,12 @@ def evaluate(
     chosen, own = _chosen(suite, seeds)
     in_process = bool(own) or not isinstance(agent, str)
     if in_process and (processes or ray):
-        raise ValueError("Tasks and agents that are objects play in this process: name them to play in others.")
+        raise ValueError(
+            "Tasks and agents given as objects run in this process only: give their names to use other processes."
+        )
     options = dict(agent_options or {})
     if options and not isinstance(agent, (str, type)):
-        raise ValueError("An agent that is an object takes no agent_options: it has been made.")
+        raise ValueError("agent_options can't be given with an agent object, which already has its options.")
     maker = None if isinstance(agent, str) else maker_of(agent, options)
     about = about_run(chosen.name, own_about(own) or chosen.about(), list(chosen.seeds), agent, options, retries)
     about["max_steps"] = max_steps or chosen.max_steps
@@ -142,7 +144,7 @@ def played(
         RunError: The run can't continue.
     """
     records.begin({**session, "command": public_command(sys.argv), "host": host()})
-    stopped = "It was interrupted."
+    stopped = "The run was interrupted."
     try:
         stopped = Run(plan, records, pool(), told, said).work()
         return stopped
@@ -201,7 +203,7 @@ def _chosen(given: Tasks, seeds: int | Sequence[int] | None) -> tuple[Suite, dic
         tasks = [task() if isinstance(task, type) else task for task in several]
         wrong = [task for task in tasks if not isinstance(task, Task)]
         if wrong:
-            raise ValueError(f"A suite is a name, a file, a Suite, or tasks, not {wrong[0]!r}.")
+            raise ValueError(f"A suite must be a name, a file, a Suite, or tasks, not {wrong[0]!r}.")
         for task in tasks:
             name = type(task).__name__
             own[name if name not in own else f"{name}-{len(own)}"] = task

@@ -61,7 +61,7 @@ class Accounts:
         account.env_errors += 1
         account.crashes += result.crashed
         if result.crashed and account.crashes >= CRASHES:
-            detail = f"env_error in {account.crashes} attempts while its action was carried out: {result.detail}"
+            detail = f"env_error in {account.crashes} attempts during the agent's action: {result.detail}"
             result.end(Outcome.FAILED, trainable=False, detail=detail)
         else:
             account.lost_cost += result.cost or 0.0

@@ -61,12 +61,12 @@ async def _look(provider: Provider, url: str, logs: Path) -> list[Check]:
         for what, work in (
             ("the page opens", lambda: router.navigate(url)),
             ("its outline has elements", router.observe),
-            ("its picture is taken", router.screenshot),
+            ("its screenshot is taken", router.screenshot),
         ):
             checks.append(Check(what, await _why(work)))
         impossible = {"action": "fill", "id": NOBODY, "text": PLANTED}
         failed = await _why(lambda: router.act(impossible))
-        checks.append(Check("an impossible action fails", "" if failed else "it was done"))
+        checks.append(Check("an impossible action fails", "" if failed else "the action was done"))
     finally:
         router.end(str(Outcome.STOPPED))
         await router.close()
@@ -79,7 +79,7 @@ async def _why(work: Callable[[], Any]) -> str:
         done = await work()
     except CallFailed as error:
         return f"{error.failure.type}: {error.failure.message}"
-    return "there are none" if getattr(done, "outline", "[") == "" else ""
+    return "no elements" if getattr(done, "outline", "[") == "" else ""
 
 
 def _logged(folder: Path, logs: Path) -> list[Check]:
@@ -102,12 +102,12 @@ def _logged(folder: Path, logs: Path) -> list[Check]:
         text = report(figures(Path(alone)), None, [], logs / "report.md")
     return [
         Check("attempt.jsonl: every line has its fields", ", ".join(without)),
-        Check("each attempt that ended has a picture", "" if len(pictures) >= len(ended) else f"{len(pictures)} have"),
-        Check("the pictures can be opened", ", ".join(path.name for path in pictures if not _opens(path))),
-        Check("the failure has picture, tree and DOM", lacks),
-        Check("what was to be typed stands nowhere", "it does" if leaked else ""),
+        Check("each ended attempt has a screenshot", "" if len(pictures) >= len(ended) else f"{len(pictures)} have"),
+        Check("the screenshots can be opened", ", ".join(path.name for path in pictures if not _opens(path))),
+        Check("the failure has a screenshot, the tree and the DOM", lacks),
+        Check("the text to be typed is in no file", "a file has the text" if leaked else ""),
         Check("summary.json counts the attempts", _summed(folder, len(ended))),
-        Check("the report has the run", "" if folder.name in text else "it does not"),
+        Check("the report lists the run", "" if folder.name in text else "the run is missing"),
     ]  # fmt: skip
 
 

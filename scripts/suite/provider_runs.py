@@ -154,8 +154,8 @@ async def _carried_out(router: Router, page: Page, address: str, got: dict[str, 
     except CallFailed as error:
         return f"{error.failure.type}: {error.failure.message}"
     if key not in got:
-        return "the page got nothing"
-    return "" if got[key] == page.wanted else f"the page got {json.dumps(got[key])}"
+        return "the page received nothing"
+    return "" if got[key] == page.wanted else f"the page received {json.dumps(got[key])}"
 
 
 async def _placed(router: Router, move: Move) -> BaseAction | None:

@@ -125,10 +125,12 @@ class RayPool:
     def _pending(self) -> list[tuple[int, Message]]:
         now = time.monotonic()
         if not self._had_room and now - self._begun > _NO_ROOM:
-            raise RunError(f"The cluster had room for no worker within {_NO_ROOM:g} s.")
+            raise RunError(f"The cluster had no room for any worker within {_NO_ROOM:g} s.")
         late = [each for each, since in self._silent.items() if now - since > _PENDING and each not in self._told]
         self._told.update(late)
-        return [(each, (PENDING, "the cluster has no room for it yet, or is still starting it.")) for each in late]
+        return [
+            (each, (PENDING, "the cluster has no room for the worker yet, or is still starting it.")) for each in late
+        ]
 
 
 def unpacked(message: Message, folder: Path) -> Message:

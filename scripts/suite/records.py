@@ -165,8 +165,9 @@ class Records:
         differs += [f"the task {name}" for name in changed[:3]] + ["..."] * (len(changed) > 3)
         if differs:
             raise RecordsError(
-                f"{self.folder} holds another run; not the same: {', '.join(differs)}. Give the same arguments to "
-                "resume it, or another folder. A task's code and pages and an agent's code count as well."
+                f"{self.folder} holds a run with other arguments: {', '.join(differs)}. Give the same arguments to "
+                "resume the run, or another folder. The code and pages of a task and the code of an agent count as "
+                "arguments."
             )
         tasks = [each for each in about["tasks"] if each["id"] not in there]
         seeds = [seed for seed in about["seeds"] if seed not in before["seeds"]]
@@ -197,12 +198,12 @@ class Records:
                 key = (str(record["task"]), int(record["seed"]))
                 record["outcome"]
             except (ValueError, KeyError, TypeError):
-                raise RecordsError(f"{path}, line {number} is no record; repair or remove it.") from None
+                raise RecordsError(f"{path}, line {number} is not a record; repair or remove the line.") from None
             if self.played(key):
-                raise RecordsError(f"{path}, line {number}: {key[0]} seed {key[1]} stands there twice; remove one.")
+                raise RecordsError(f"{path}, line {number}: {key[0]} seed {key[1]} is listed twice; remove one line.")
             if key[0] not in tasks or key[1] not in self.about["seeds"]:
                 raise RecordsError(
-                    f"{path}, line {number}: the run does not ask for {key[0]} seed {key[1]}; remove it."
+                    f"{path}, line {number}: the run does not ask for {key[0]} seed {key[1]}; remove the line."
                 )
             self._keep(key, record)
 

@@ -215,7 +215,7 @@ class Run:
         if self._ledger.closed > before:  # otherwise the episode is run again
             self._record(ask, result, record or record_of(result))
         if ill:
-            again = "The same command runs them again." if self._health.alive else "Nothing of it is recorded."
+            again = "The same command runs them again." if self._health.alive else "None of these attempts is recorded."
             raise RunError(f"{ill.rstrip('.')}. {again}")
         if self._limits.unknown:
             raise RunError(self._limits.unknown)
@@ -257,14 +257,14 @@ class Run:
             late.seconds = late.agent_seconds = silent
             self._ended(ask, late)
             state.acting, state.begun = [], set()  # the other episodes are not to blame
-        self._replace(number, f"a worker said nothing for {silent:.0f} s")
+        self._replace(number, f"a worker sent nothing for {silent:.0f} s")
 
     def _died(self, number: int, text: str, *, blamed: bool) -> None:
         state = self._workers[number]
         if not state.ready:
             state.deaths += 1
             if state.deaths >= STARTS:
-                raise RunError(f"Workers die before they begin: {text}. Their output above may say why.")
+                raise RunError(f"Workers die before they begin: {text}. See their output above.")
         self._replace(number, text, blamed=blamed)
 
     def _replace(self, number: int, why: str, *, blamed: bool = True) -> None:

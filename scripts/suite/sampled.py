@@ -149,7 +149,7 @@ def sample(
         like = max((*known.candidates, *known.accepted), key=lambda each: _likeness(each, one), default=None)
         if like is None or _likeness(like, one) < ALIKE:
             if not there.isdisjoint([one.name, (one.goal, one.start)]):
-                known.left_out[run] = "it is of an accepted scenario"
+                known.left_out[run] = "its scenario is already accepted"
                 continue
             counted.add(run)
             known.candidates.append(one)
@@ -185,7 +185,7 @@ def _candidate(episode: Episode, run: str) -> Candidate:
         EpisodeError: The episode can't be read.
     """
     if not _own_goal(episode.meta["env_id"]):
-        raise _NoCandidate("it is of a task")
+        raise _NoCandidate("its goal is that of a task")
     if episode.meta["outcome"] == "running":
         raise _NoCandidate("it has not ended")
     goal = " ".join(masked(episode.meta["goal"]).split())
@@ -335,7 +335,7 @@ def _accepted(candidate: Candidate, path: Path) -> str:
     data = {"goal": candidate.goal, "start": candidate.start, "criteria": candidate.criteria}
     spec_of(data, candidate.name)
     if left := [mask for mask in redaction.MASKS if mask in json.dumps(data)]:
-        raise SpecError(f"{candidate.name} has {left[0]} in it: write something that may be used in its place.")
+        raise SpecError(f"{candidate.name} contains the mask {left[0]}: replace the mask with text that may be used.")
     if path.exists():
-        raise SpecError(f"{path} is there already; give the candidate another name.")
+        raise SpecError(f"{path} already exists; give the candidate another name.")
     return as_toml(data) + "\n"

@@ -33,7 +33,7 @@ def _list_options(ctx: typer.Context, wanted: bool) -> bool:
     rows: dict[str, tuple[str, Any, str]] = {}
     if agent in agents.COMPOSED:
         backend = agents.backend_of(agent, given)
-        rows["policy"] = ("policy", backend, "whose model: a backend, or file.py:Class of a policy.")
+        rows["policy"] = ("policy", backend, "the model: a backend, or file.py:Class of a policy.")
     for kind in kinds:
         told = described(kind)
         for name, parameter in inspect.signature(kind).parameters.items():

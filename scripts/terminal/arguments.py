@@ -40,9 +40,11 @@ Adapter: TypeAlias = Annotated[
 ]
 Set: TypeAlias = Annotated[
     list[str],
-    typer.Option("--set", help="Another option, name=value; the value is JSON, or text if it is none. Repeatable."),
+    typer.Option("--set", help="Another option, name=value; the value is JSON, or else text. Repeatable."),
 ]
-Seeds: TypeAlias = Annotated[str, typer.Option("--seeds", help="How many (`5` is 0 to 4), or which: `0-4,7`.")]
+Seeds: TypeAlias = Annotated[
+    str, typer.Option("--seeds", help="A number of seeds (`5` is 0 to 4), or a list: `0-4,7`.")
+]
 Out: TypeAlias = Annotated[Path | None, typer.Option("--out", help="Folder to write into.")]
 Figures: TypeAlias = Annotated[
     Path | None, typer.Option("--out", help="Folder to write into.", file_okay=False)
@@ -59,7 +61,7 @@ def check_address(url: str) -> None:
     except ValueError:  # for example, an incomplete IPv6 address
         good = False
     if not good:
-        raise typer.BadParameter(f"--url is an address such as https://example.org, not {url!r}.")
+        raise typer.BadParameter(f"--url must be an address such as https://example.org, not {url!r}.")
 
 
 def check_new_episode(folder: Path) -> None:
@@ -71,7 +73,7 @@ def check_new_episode(folder: Path) -> None:
     if (folder / "episode.json").exists():
         raise typer.BadParameter(f"--out: {folder} already holds an episode; give another folder.")
     if folder.exists() and (other := something_else(folder)):
-        raise typer.BadParameter(f"--out: {folder} holds something else ({other}); give another folder.")
+        raise typer.BadParameter(f"--out: {folder} holds other files ({other}); give another folder.")
 
 
 def episode_folder(out: Path | None, name: str) -> Path | None:
@@ -83,9 +85,9 @@ def episode_folder(out: Path | None, name: str) -> Path | None:
     if not name:
         folder = out
     elif out is not None:
-        raise typer.BadParameter("--out and --name both say where it is; give one of them.")
+        raise typer.BadParameter("Give --out or --name, not both.")
     elif Path(name).name != name:
-        raise typer.BadParameter(f"--name {name}: it is the name of a folder in runs/; --out takes a path.")
+        raise typer.BadParameter(f"--name {name} must be the name of a folder in runs/; use --out for a path.")
     else:
         folder = Path("runs", name)
     if folder is not None:
@@ -180,7 +182,9 @@ def make_folder(folder: Path, option: str = "--out") -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise typer.BadParameter(f"{option}: {folder} can't be a folder to write into ({error.strerror}).") from None
+        raise typer.BadParameter(
+            f"{option}: {folder} is not a folder that can be written ({error.strerror})."
+        ) from None
 
 
 def check_tasks(tasks: Iterable[str]) -> tuple[str, ...]:

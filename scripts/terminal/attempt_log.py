@@ -48,7 +48,7 @@ def check_logs(settings: LogSettings | None) -> None:
     try:
         settings.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        why = f"{settings.folder} can't be a folder to write into ({error.strerror})"
+        why = f"{settings.folder} is not a folder that can be written ({error.strerror})"
         raise typer.BadParameter(f"--logs: {why}.") from None
 
 

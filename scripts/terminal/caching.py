@@ -27,7 +27,7 @@ def open_cache(folder: Path) -> Cache:
 
 def cached_line(cached: dict[str, Any]) -> str:
     """Return a line on the actions replayed from the cache, and those added to it."""
-    healed = f", {cached['healed']} of them on elements that had changed" if cached["healed"] else ""
+    healed = f", {cached['healed']} of them on changed elements" if cached["healed"] else ""
     left = f"; then {cached['left']}" if cached["left"] else ""
     kept = f"kept {cached['kept']['actions']}" if cached["kept"] else "kept none"
     why = f": {cached['why']}" if cached["why"] else ""

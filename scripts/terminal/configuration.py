@@ -199,7 +199,7 @@ def _layers(table: str) -> Iterator[_Layer]:
             yield _Layer(EnvSettingsSource(kind, env_prefix=prefix)(), {}, prefix)
         except SettingsError as error:
             key = str(getattr(error, "field_name", "") or re.findall(r'"(\w+)"', str(error))[0])
-            raise typer.BadParameter(f'{prefix}{key.upper()}: a list is written as JSON, such as ["a"].') from None
+            raise typer.BadParameter(f'{prefix}{key.upper()}: write a list as JSON, such as ["a"].') from None
     for path in files():
         data, lines = _read(path)
         for each in dict.fromkeys((table, SHARED)):
@@ -223,7 +223,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[tuple[str, str], int]]:
         if name in TABLES and isinstance(table, dict):
             continue
         if name in TABLES:
-            raise typer.BadParameter(f"{_where(path, lines, (name, ''))}: {name} is a table, [{name}].")
+            raise typer.BadParameter(f"{_where(path, lines, (name, ''))}: write {name} as a table, [{name}].")
         if name in options_of(SHARED):
             raise typer.BadParameter(f"{_where(path, lines, ('', name))}: {name} belongs under [{SHARED}].")
         raise _unknown(path, lines, (name, ""), list(TABLES))
@@ -267,7 +267,7 @@ def _unknown(path: Path, lines: Mapping[tuple[str, str], int], at: tuple[str, st
     near = get_close_matches(name.replace("-", "_"), known, 1)
     meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}."
     if told := told_of_setting(name):
-        meant = f": {told} Settings of training belong under set."
+        meant = f": {told} Put training settings under set."
     return typer.BadParameter(f"{_where(path, lines, at)}: {what} {name}{meant}")
 
 

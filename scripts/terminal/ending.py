@@ -35,12 +35,12 @@ def headline(result: Result, start_status: int | None, episode: Path) -> str:
         start_status: HTTP error status of the start page; None if it loaded.
         episode: Folder of the episode.
     """
-    start = "" if start_status is None else f" The start page was answered with {start_status}."
+    start = "" if start_status is None else f" The start page returned HTTP status {start_status}."
     answer = visible_lines(result.answer)  # the answer may contain text from a page
     if result.ending != "done":
         return f"{result.outcome}.{start} {answer}".strip()
     said = f"The agent says that it is done: {answer}" if answer else "The agent says that it is done."
-    return f"{said}\nNobody has judged it: selfsurf judge {episode}, or selfsurf mark {episode} solved.{start}"
+    return f"{said}\nNobody has judged the episode: selfsurf judge {episode}, or selfsurf mark {episode} solved.{start}"
 
 
 def why_ended(task: Task, result: Result, steps: int, limit: int, *, detail: bool = True) -> list[str]:
@@ -56,14 +56,14 @@ def why_ended(task: Task, result: Result, steps: int, limit: int, *, detail: boo
     from selfsurf.browser_env import Task
 
     says = detail and result.detail and not (result.claimed or result.solved)
-    last = "The last action did not work: " if result.detail == result.last_error else ""
+    last = "The last action failed: " if result.detail == result.last_error else ""
     lines = [last + visible_lines(result.detail)] if says else []
     if result.outcome == "infeasible" and not result.detail:
         lines.append("The agent gave no reason.")
     lines += _not_met(task, result.score) or [visible_lines(one) for one in [_said(result.score)] if one]
     if result.outcome == "timeout" and steps >= limit:
-        own = "" if task.max_steps or type(task) is Task else ", since the task sets no limit"
-        lines.append(f"The limit of {limit} steps was reached{own}: --max-steps sets another.")
+        own = "" if task.max_steps or type(task) is Task else ", because the task sets no limit"
+        lines.append(f"The limit of {limit} steps was reached{own}. Use --max-steps to set another.")
     return lines
 
 

@@ -19,8 +19,8 @@ DETACHED = "browser"
 """Placeholder for the folder of a browser that outlives the command."""
 
 NEVER = (
-    "--confirm never refuses what labels, forms and dialogs call risky. Of shops' labels it knew 90 in 100 "
-    "(docs/safety.md); it can't see what pictures say or scripts do."
+    "--confirm never refuses actions that labels, forms or dialogs show to be risky. In shops it recognized 90 of 100 "
+    "labels (docs/safety.md); it can't read pictures or scripts."
 )
 
 
@@ -68,7 +68,7 @@ def environment_options(
             raise typer.BadParameter(f"{what}: workers on a cluster can't ask at this terminal; give {instead}.")
         if not sys.stdin.isatty():
             instead = "--wait, and answer with `selfsurf answer`; or give " * later + instead
-            raise typer.BadParameter(f"{what}: there is no terminal to ask at (the input is none); give {instead}.")
+            raise typer.BadParameter(f"{what}: there is no terminal to ask at (stdin is not one); give {instead}.")
     terminal.ended.clear()
     try:
         options = settings.options(later=later)
@@ -110,4 +110,8 @@ def tell_confirmation(settings: EnvironmentArguments) -> None:
     if settings.confirm == "never":
         print(NEVER, file=sys.stderr)
     elif settings.confirm == "auto" and "confirm" not in settings.model_fields_set:
-        print("Risky actions, such as purchases, are carried out unasked: --confirm ask or never.", file=sys.stderr)
+        print(
+            "Risky actions, such as purchases, are carried out without asking. Use --confirm ask or never to change "
+            "this.",
+            file=sys.stderr,
+        )

@@ -25,7 +25,7 @@ The attribute is a `typer.Typer` with further commands, or a function with Typer
 GIVEN = "selfsurf.given"
 """Key in a context's `meta` for the options as given, before they are validated."""
 
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show what is being done, and whole tracebacks.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show log messages and full tracebacks.")]
 
 
 class _Command(TyperCommand):

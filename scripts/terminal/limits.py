@@ -14,7 +14,7 @@ from selfsurf.scripts.terminal.command import Arguments
 MODELLESS = ("random", "oracle", "scripted")
 """Agents that use no model."""
 
-_UNKNOWN = "{} can't be kept: of {} it is not known what it used. {}"
+_UNKNOWN = "{} can't be enforced: the usage of {} is unknown. {}"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Limits:
             who: Name of the spender, for the message.
         """
         if self.max_tokens is not None and tokens is None:
-            return _UNKNOWN.format("--max-tokens", who, "The agent's replies have no usage.")
+            return _UNKNOWN.format("--max-tokens", who, "The agent's replies report no usage.")
         if self.max_cost is not None and cost is None:
             return _UNKNOWN.format("--max-cost", who, "Give the policy its prices (docs/agents.md).")
         return ""
@@ -66,7 +66,7 @@ class Limits:
             raise typer.BadParameter(f"The agent {agent} has no model, so --max-tokens and --max-cost limit nothing.")
         if self.max_cost is not None and ":" not in agent and not options.get("prices"):
             raise typer.BadParameter(
-                "--max-cost needs the model's prices, in dollars a million tokens: --agent openai "
+                "--max-cost needs the model's prices, in dollars per million tokens: --agent openai "
                 """--set 'prices={"input": 0.15, "output": 0.6}'."""
             )
 

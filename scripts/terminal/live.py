@@ -171,7 +171,7 @@ class Lines(View):
     def opened(self) -> None:
         """Print the HTTP error status of the start page, if there was one."""
         if self.state.status is not None:
-            self._say(f"The start page was answered with {self.state.status}: {self.state.url}")
+            self._say(f"The start page returned HTTP status {self.state.status}: {self.state.url}")
 
     def stepped(self) -> None:
         """Print the step's action, page, usage and errors."""

@@ -24,8 +24,7 @@ def moment(text: str) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            "a day is written as 2026-11-25, a time as 2026-11-25T04:00, a duration as 30m, 36h, 7d or 4w, "
-            f"not {text!r}."
+            f"write a day as 2026-11-25, a time as 2026-11-25T04:00, or a duration as 30m, 36h, 7d or 4w, not {text!r}."
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

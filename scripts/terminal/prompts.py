@@ -9,5 +9,5 @@ import typer
 
 def goal_reached() -> Literal["solved", "failed"] | None:
     """Ask whether the goal was reached; return None without an answer."""
-    said = typer.prompt("Was the goal reached? yes, no, or nothing to say", default="", show_default=False, err=True)
+    said = typer.prompt("Was the goal reached? yes, no, or Enter to skip", default="", show_default=False, err=True)
     return {"y": "solved", "n": "failed"}.get(said.strip().lower()[:1])  # type: ignore[return-value]

@@ -29,7 +29,9 @@ class Upload:
 
         url = os.environ.get(NAME, "")
         if not url:
-            raise typer.BadParameter(f"--upload: {NAME} names no training service, such as https://gpu.example.org.")
+            raise typer.BadParameter(
+                f"--upload: {NAME} must be the address of a training service, such as https://gpu.example.org."
+            )
         self._client = ServerArguments(server_url=url, patience=PATIENCE).client()
 
     def send(self, folder: Path, interrupts: Interrupts, *, silent: bool) -> dict[str, Any]:
@@ -55,7 +57,7 @@ class Upload:
         except KeyboardInterrupt:
             return {"error": "interrupted"}
         except (ServiceError, ArchiveError, OSError) as error:
-            show_error(f"Not uploaded: {error} `selfsurf deploy --episodes {folder}` sends it later.")
+            show_error(f"Not uploaded: {error} `selfsurf deploy --episodes {folder}` sends the episode later.")
             return {"error": str(error)}
         finally:
             interrupts.hold()

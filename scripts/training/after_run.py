@@ -92,9 +92,9 @@ def check_trainable(agent: str, options: Mapping[str, Any], episode: Path | None
         raise typer.BadParameter(f"--train: a model in {options['dtype']} can't be trained; give bf16 or fp32.")
     for name, own in UNTAUGHT.items():
         if name in options and options[name] not in own:
-            raise typer.BadParameter(f"--train: training knows no other {name} than its own; leave it out of --set.")
+            raise typer.BadParameter(f"--train: training does not support this value of {name}; leave it out of --set.")
     if episode is not None and (folder := training_folder(episode)).exists():
-        raise typer.BadParameter(f"--train: {folder} is there already; give the episode another folder.")
+        raise typer.BadParameter(f"--train: {folder} already exists; give the episode another folder.")
 
 
 def prompt_settings(agent: LLMAgent) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def learn_from(
     try:
         interrupts.release()
         if Episode(episode).meta["outcome"] == Outcome.ENV_ERROR:
-            return UpdateResult(None, "the infrastructure failed, which says nothing of the agent")
+            return UpdateResult(None, "the infrastructure failed, which says nothing about the agent")
         found = _verdict(episode)
         if found is None:
             return UpdateResult(None, "nobody said whether the goal was reached (`selfsurf mark`, `selfsurf judge`)")
@@ -184,9 +184,9 @@ def said(learned: UpdateResult, options: Mapping[str, Any], again: list[str]) ->
     """
     old = options.get("adapter")
     if learned.adapter is None:
-        return f"Nothing was kept: {learned.why}." + f" The adapter {old} is as it was." * bool(old)
-    kept = f" {old} is as it was." if old else ""
-    return f"Learned: {learned.why}.{kept}\nGo on with it: {shlex.join([*again, '--adapter', learned.adapter])}"
+        return f"Nothing was kept: {learned.why}." + f" The adapter {old} is unchanged." * bool(old)
+    kept = f" {old} is unchanged." if old else ""
+    return f"Learned: {learned.why}.{kept}\nContinue with: {shlex.join([*again, '--adapter', learned.adapter])}"
 
 
 def _verdict(episode: Path) -> Verdict | None:
@@ -212,9 +212,9 @@ def _lessons(episode: Path, kinds: tuple[str, ...], *, solved: bool) -> tuple[in
     except EpisodeError:
         if solved:
             raise
-        return 0, "it was not solved, no step earned a reward, and where something went wrong nothing worked later"
+        return 0, "the goal was not reached, no step earned a reward, and no failure was corrected later"
     if not states_of([stored], kinds):
-        return 0, f"what it shows are other kinds of actions than {', '.join(kinds)}"
+        return 0, f"the episode holds only actions of other kinds than {', '.join(kinds)}"
     return len(stored.hindsight.later) if stored.hindsight else 0, ""
 
 
@@ -228,33 +228,35 @@ def _update(settings: TrainSettings, folder: Path, found: Verdict, lessons: int,
         with _calm(), shown as update:
             summary = train(settings, folder, progress=update)
     except NothingToTeach:
-        return UpdateResult(
-            None, "told what was done, the model would do nothing else than it does", found.says, lessons
-        )
+        return UpdateResult(None, "the model would act the same if it were told what was done", found.says, lessons)
     evaluation, recorded = summary["evaluation"], summary["recorded"]
     best, base = evaluation["best"], evaluation["base"]
     sampled = summary["learning"].get("steps/right")
     if best["step"] == 0:
-        return UpdateResult(None, f"each attempt was undone ({_undone(folder)})", found.says, lessons, evaluation)
+        return UpdateResult(None, f"every update was undone ({_undone(folder)})", found.says, lessons, evaluation)
     if not found.solved and not recorded["right"]:
-        return UpdateResult(None, "it does nothing of what was taught", found.says, lessons, evaluation)
+        return UpdateResult(
+            None, "the adapter does none of the actions that were taught", found.says, lessons, evaluation
+        )
     if sampled and sampled["first"] - sampled["last"] > 0.5:  # averaged over three steps each
-        fell = f"sampled, it did what was shown less often ({sampled['first']:.2f} before, {sampled['last']:.2f} after)"
+        fell = f"taught actions were sampled less often ({sampled['first']:.2f} before, {sampled['last']:.2f} after)"
         return UpdateResult(None, fell, found.says, lessons, evaluation)
     what = (
-        "what solved it" if found.solved else "what worked later where something went wrong, and what earned a reward"
+        "the actions that reached the goal"
+        if found.solved
+        else "the actions that later corrected a failure, and those that earned a reward"
     )
-    why = f"{what}. It does {recorded['right']} of {recorded['of']} such actions"
+    why = f"{what}. The adapter does {recorded['right']} of {recorded['of']} such actions"
     if sampled:
         why += (
-            f", {sampled['first']:.2f} of them when it sampled in the first steps and {sampled['last']:.2f} in the last"
+            f"; when sampled, {sampled['first']:.2f} of them in the first steps and {sampled['last']:.2f} in the last"
         )
     if (share := summary.get("distilled")) is not None:
-        why += f"; {share:.0%} of the rows were learned from the teacher, the others as it was done"
+        why += f"; {share:.0%} of the rows were learned from the teacher, the others from the recorded action"
     why += (
-        f"; of what it did before, {base['success']:.2f} before and {best['success']:.2f} after; perplexity "
-        f"{base['perplexity']:.2f} before and {best['perplexity']:.2f} after. One episode shows no gain elsewhere, and "
-        "no loss: measure the adapter before you rely on it"
+        f"; share of its earlier actions: {base['success']:.2f} before and {best['success']:.2f} after; perplexity "
+        f"{base['perplexity']:.2f} before and {best['perplexity']:.2f} after. One episode shows neither a gain nor a "
+        "loss elsewhere: measure the adapter before you rely on it"
     )
     return UpdateResult(summary["adapter"], why, found.says, lessons, evaluation)
 
@@ -263,7 +265,7 @@ def _undone(folder: Path) -> str:
     """Return the reason for the last rollback."""
     lines = (json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf8").splitlines())
     reasons = [str(line["rollback"]).partition(": back")[0] for line in lines if line.get("rollback")]
-    return reasons[-1] if reasons else "it did less of what it did before"
+    return reasons[-1] if reasons else "it repeated fewer of its earlier actions"
 
 
 def _tidy(folder: Path, *, keep: bool) -> None:

@@ -36,15 +36,15 @@ def chosen_backend(wanted: str, resumed: Path | None = None) -> tuple[Backend, s
         from selfsurf.sdft.run.folder import library_of
 
         if (last := last_step(resumed)) is not None:
-            return library_of(resumed, last), "the run was begun with it"
+            return library_of(resumed, last), "the run began with it"
     mlx, torch = find_spec("mlx_lm") is not None, find_spec("torch") is not None
     if is_apple_silicon() and mlx:
-        return "mlx", "this is Apple silicon (--backend torch has the other)"
+        return "mlx", "this is Apple silicon (--backend torch overrides this)"
     if not torch and mlx:
         return "mlx", "torch is not installed"
     if is_apple_silicon():
         return "torch", f"MLX is not installed ({how_to_install('mlx')})"
-    return "torch", "this is no Apple silicon, where it would be MLX"
+    return "torch", "MLX is the default on Apple silicon only"
 
 
 def check_replaceable(folder: Path | None) -> None:
@@ -58,7 +58,7 @@ def check_replaceable(folder: Path | None) -> None:
     if folder is None or not folder.exists():
         return
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / CONFIG).is_file()):
-        raise ValueError(f"--adapter-path: {folder} holds something that is no adapter: choose another folder.")
+        raise ValueError(f"--adapter-path: {folder} holds something other than an adapter: choose another folder.")
 
 
 def write_mlx_form(adapter: Path, folder: Path, model: str) -> Path:

@@ -128,7 +128,7 @@ def _oracle_episode(job: Job) -> Recording:
     told = [step for step in result.steps if step.privileged]
     if not told:
         raise RuntimeError(
-            f"{job.env_id}, seed {job.seed}: the oracle played nothing ({result.outcome}): {result.detail}"
+            f"{job.env_id}, seed {job.seed}: the oracle did not play ({result.outcome}): {result.detail}"
         )
     shown = tuple(RecordedStep(step.observation, parse_action(step.decision.action)) for step in told)
     return Recording(job.env_id, told[0].observation["goal"], job.seed, shown)

@@ -114,9 +114,9 @@ def record(policy: TransformersPolicy, rows: int) -> list[Sample]:
             if not kept:
                 masked = [one.detail for one in results if one.masked]
                 raise RuntimeError(
-                    f"No rows can be had: {masked[0]}"
+                    f"No rows could be made: {masked[0]}"
                     if masked
-                    else "No prompt stays the same when its tokens are decoded and encoded again: give another model."
+                    else "Every prompt changes when its tokens are decoded and encoded again: give another model."
                 )
             samples += kept
             seed += 1

@@ -136,7 +136,7 @@ def _trainings(number: int, steps: int, around: Mapping[str, str]) -> float:
         for program in started:
             _, said = program.communicate()
             if program.returncode:
-                raise RuntimeError(f"A training ended with {program.returncode}: {said.strip()[-500:]}")
+                raise RuntimeError(f"A training ended with exit code {program.returncode}: {said.strip()[-500:]}")
         return statistics.mean(_step_seconds(run) for run in runs)
 
 
@@ -177,4 +177,4 @@ def _ended() -> Iterator[list[subprocess.Popen[str]]]:
 def _line(program: subprocess.Popen[str]) -> None:
     assert program.stdout is not None
     if not program.stdout.readline():
-        raise RuntimeError(f"A program ended with {program.wait()} before it was ready.")
+        raise RuntimeError(f"A program ended with exit code {program.wait()} before it was ready.")

@@ -100,7 +100,7 @@ class WaitingRun:
         """
         if self._stopping.exists() or not self.there:
             return "stopped", f"Stopped by: selfsurf answer {self.folder} --stop"
-        return "running", f"{why.rstrip('.')}. Go on with: selfsurf answer {self.folder}"
+        return "running", f"{why.rstrip('.')}. Continue with: selfsurf answer {self.folder}"
 
     @property
     def there(self) -> bool:

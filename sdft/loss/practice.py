@@ -148,25 +148,25 @@ def practice_rows(
         return []
     if settings.offline:
         log.warning(
-            "Nothing is practised offline. What %s has learned of other tasks may be forgotten.", settings.start_from
+            "Practice is skipped offline. The student may forget tasks that %s has learned.", settings.start_from
         )
         return []
     asked = settings.practice is not None
     if asked:
         check_alone("practice")
     if asked and shows_images(policy, settings):
-        raise ValueError('practice is for text: leave it out, or show no screenshots (vision="none").')
+        raise ValueError('practice supports only text: leave practice out, or set vision="none".')
     path = folder / "practice.jsonl"
     if begun and path.exists():
         return [tuple(json.loads(line)) for line in path.read_text(encoding="utf8").splitlines()]
     try:
         if not alone() or shows_images(policy, settings):
-            raise NothingToPractise("Nothing is practised on several processes, nor with screenshots.")
+            raise NothingToPractise("Practice is skipped: it supports neither several processes nor screenshots.")
         rows = played(settings, acting())
     except NothingToPractise as error:
         if asked:
             raise
-        log.warning("%s What it has learned may be forgotten.", error)
+        log.warning("%s The student may forget what the earlier adapter has learned.", error)
         rows = []
     if is_first():
         write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows))
@@ -211,16 +211,16 @@ def played(settings: TrainSettings, policy: LocalPolicy) -> list[Row]:
     of = cast(Path, settings.start_from)
     known_tasks = learned_tasks(of)
     if not known_tasks:
-        raise NothingToPractise(f"{of} names no tasks that it has learned: leave out practice.")
+        raise NothingToPractise(f"{of} doesn't record the tasks that it was trained on: leave out practice.")
     foreign = sorted({where for task in known_tasks if (where := unloaded(task))})
     tasks = [task for task in known_tasks if not unloaded(task) and _can_be_judged(task)]
-    why = f" ({', '.join(foreign)} not imported: if you know that, add --trust {foreign[0]})" if foreign else ""
+    why = f" ({', '.join(foreign)} not imported: if you trust that code, add --trust {foreign[0]})" if foreign else ""
     if not tasks:
         raise NothingToPractise(
             f"None of the tasks that {of} has learned can be judged here{why}: {', '.join(known_tasks)}."
         )
     if foreign:
-        log.warning("Some of the tasks that %s has learned are not practised%s.", of, why)
+        log.warning("Some tasks that %s has learned are not practised%s.", of, why)
     known = read_about(str(of)).get("settings", {})
     longest = max(settings.max_episode_steps, known.get("max_episode_steps", 0))
     prompt = read_prompt(of) or prompt_of(settings)
@@ -228,20 +228,20 @@ def played(settings: TrainSettings, policy: LocalPolicy) -> list[Row]:
     first = known.get("first_episode_seed", 0)
     jobs = [Job(tasks[i % len(tasks)], first + i // len(tasks)) for i in range(EPISODES)]
     agent = LLMAgent(policy, **{**prompt.options(policy), "guards": False}, seed=settings.seed)
-    log.info("Practice: %s plays %d episodes of the tasks that it has learned.", of, len(jobs))
+    log.info("Practice: %s plays %d episodes of tasks that it has learned.", of, len(jobs))
     about = {"most": settings.rollouts.batch, "max_episode_steps": longest, **settings.environment.options()}
     with Rollouts(settings.rollouts.contexts, **about) as rollouts:
         results = rollouts.run(agent, jobs, progress=_told)
     failed = [result for result in results if result.masked]
     if len(failed) > len(results) / 2:
         raise RolloutError(
-            f"{len(failed)} of {len(results)} episodes to practise on could not be run ({failed[0].detail}). When that "
-            "is mended, the same command begins again."
+            f"{len(failed)} of {len(results)} practice episodes could not be run ({failed[0].detail}). Fix the cause, "
+            "then run the same command again."
         )
     samples = [row for rows in rows_of([one for one in results if one.solved], policy) for row in rows]
     rows = choose(samples, ROWS, np.random.default_rng(settings.seed))
     if not rows:
-        raise NothingToPractise(f"{of} solved no episode of its tasks: there is nothing to practise on.")
+        raise NothingToPractise(f"{of} solved none of its practice episodes, so there is nothing to practise.")
     if left := [task for task in tasks if task not in {row.env_id for row in rows}]:
-        log.warning("Not practised, since %s solved no episode of it: %s.", of, ", ".join(left))
+        log.warning("Not practised, because %s solved no episode of these tasks: %s.", of, ", ".join(left))
     return [(row.prompt_ids, row.completion_ids) for row in rows]

@@ -68,8 +68,8 @@ class ChoiceAgreement(BaseModel):
     def text(self) -> str:
         """Return the result in a few words."""
         if self.of:
-            return f"{self.label}: follows the goal in {self.right} of {self.of}"
-        return f"{self.label}: always {self.recorded}; record it once with something else, and a goal that says so"
+            return f"{self.label}: follows the goal in {self.right} of {self.of} variations"
+        return f"{self.label}: always {self.recorded}; record another episode whose goal asks for a different choice"
 
 
 class Agreement(BaseModel):
@@ -100,14 +100,14 @@ class Agreement(BaseModel):
 
     def text(self) -> str:
         """Return the comparison in one or two sentences."""
-        said = f"It does {self.right} of {self.of} {'held-out ' if self.held_out else ''}recorded actions"
+        said = f"It reproduces {self.right} of {self.of} {'held-out ' if self.held_out else ''}recorded actions"
         if self.judged:
             said += f", and solves {self.solved} of {self.judged} recorded episodes from beginning to end"
         if self.elsewhere:
             said += f" and {self.solved_elsewhere} of {self.elsewhere} with other seeds"
         if self.missed:
             first = self.missed[0]
-            said += f". Action {first.step} was {first.recorded}; it does {first.did}"
+            said += f". Action {first.step} was recorded as {first.recorded}; the adapter does {first.did}"
         return f"{said}. {self.choices_text()}".rstrip()
 
     def choices_text(self) -> str:

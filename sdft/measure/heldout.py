@@ -106,15 +106,15 @@ def check_heldout(settings: TrainSettings, jobs: Collection[Job]) -> None:
     tasks, seeds = heldout_tasks(settings), heldout_seeds(settings)
     if not tasks:
         raise ValueError(
-            "evaluate_every asks for success, and nobody judges open-ended tasks: leave it out, or name tasks that are "
-            "judged, --set 'evaluate_tasks=[\"MiniWoB/click-link-v0\"]'."
+            "evaluate_every measures success, but open-ended tasks have no judge: leave it out, or name judged tasks "
+            "with --set 'evaluate_tasks=[\"MiniWoB/click-link-v0\"]'."
         )
     shown = load_recordings((*settings.demonstrations, *settings.hindsight_episodes))
     learned = [*((job.env_id, job.seed) for job in jobs), *((one.env_id, one.seed) for one in shown)]
     if both := sorted({seed for env_id, seed in learned if env_id in tasks and seed in seeds}):
         raise ValueError(
-            f"The seeds of evaluation ({seeds.start} to {seeds.stop - 1}) are among those of training "
-            f"({', '.join(map(str, both[:5]))}): set first_evaluation_seed elsewhere."
+            f"The evaluation seeds ({seeds.start} to {seeds.stop - 1}) include training seeds "
+            f"({', '.join(map(str, both[:5]))}): choose another first_evaluation_seed."
         )
 
 
@@ -173,7 +173,7 @@ def extent(summary: Mapping[str, Any]) -> str:
         return ""
     few = summary["held_out"] and (states < FEWEST_STATES or episodes < FEWEST_EPISODES)
     counted = f"{states} state{'s' * (states != 1)} of {episodes} episode{'s' * (episodes != 1)}"
-    return counted + ", which shows little" * few
+    return counted + ", too few to show much" * few
 
 
 def spread(states: Sequence[State], most: int) -> list[State]:

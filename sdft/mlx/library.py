@@ -26,18 +26,18 @@ def check_mlx(settings: TrainSettings) -> None:
         raise ValueError(f"MLX is not installed: {how_to_install('mlx')}")
     check_alone("--backend mlx")
     instead = {
-        "quantization": "give a model that `mlx_lm convert -q` has quantised as the model",
-        "gradient_checkpointing": "rows are learned from a few at a time",
-        "lora_vision": "text models are trained",
-        "report_to": "figures are in metrics.jsonl",
+        "quantization": "give a model quantized by `mlx_lm convert -q` instead",
+        "gradient_checkpointing": "MLX already processes only a few rows at a time",
+        "lora_vision": "only text models are trained",
+        "report_to": "the metrics are in metrics.jsonl",
     }
     for name, why in instead.items():
         if getattr(settings, name) != TrainSettings.model_fields[name].default:
-            raise ValueError(f"MLX has no {name} here ({why}): leave it out, or train with torch.")
+            raise ValueError(f"{name} is not supported with MLX ({why}): leave it out, or train with torch.")
     if settings.rollouts.workers:
         raise ValueError("Workers sample with torch: leave out rollouts.workers, or train with torch.")
     if is_vision(folder_of(settings.model)):
-        raise ValueError(f"{settings.model} sees images, and MLX trains text models here: train it with torch.")
+        raise ValueError(f"{settings.model} is a vision model, and MLX trains only text models: train it with torch.")
 
 
 def mlx_library() -> Library:

@@ -52,7 +52,7 @@ class Student:
             name: value.astype(mx.float32) for name, value in flat if name.endswith((".lora_a", ".lora_b"))
         }
         if len(self.weights) != 2 * len(layers):
-            raise ValueError(f"{policy.name} has other LoRA layers than those of linear layers.")
+            raise ValueError(f"{policy.name} has LoRA matrices on layers that aren't linear: train it with torch.")
         (self.rank,) = {module.lora_a.shape[1] for module in layers.values()}
         (self.scale,) = {float(module.scale) for module in layers.values()}
         self.teacher: Weights | None = None
@@ -162,7 +162,7 @@ def _add_layers(net: Any, settings: TrainSettings) -> None:
     ends = {name.rpartition(".")[2] for name in linear}
     if unknown := [target for target in settings.lora_targets if target not in ends]:
         raise ValueError(
-            f"lora_targets names {', '.join(unknown)}, but there is no such linear layer; those of the model are "
+            f"lora_targets names {', '.join(unknown)}, but there is no such linear layer in the model. Available are "
             f"{', '.join(sorted(ends))}."
         )
     rank, key, made = settings.lora_rank, mx.random.key(settings.seed), []

@@ -26,11 +26,11 @@ def check_environment(options: Mapping[str, Any]) -> None:
     names = {*inspect.signature(make_core).parameters, "max_episode_steps"} - _BY_JOBS
     for name in options:
         if name in _BY_JOBS:
-            raise WrongName(f"environment has no option {name}; jobs say what is played, Job(task, seed).")
+            raise WrongName(f"environment has no option {name}: each job names its task and seed, Job(task, seed).")
     check_names("environment", options, sorted(names))
     limit = options.get("max_episode_steps")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        raise OptionError(f"max_episode_steps is a whole number from 1 on, not {limit!r}.")
+        raise OptionError(f"max_episode_steps must be a whole number of at least 1, not {limit!r}.")
     make_core(**{name: value for name, value in options.items() if name != "max_episode_steps"})
 
 
@@ -49,9 +49,9 @@ def check_jobs(jobs: Sequence[Job], known: set[str]) -> None:
         raise TypeError(f"request takes a list of Job(task, seed), not {jobs!r}.")
     for job in jobs:
         if not isinstance(job, Job) or not isinstance(job.env_id, str):
-            raise TypeError(f'A job is Job(task, seed), such as Job("MiniWoB/click-test-v0", 0), not {job!r}.')
+            raise TypeError(f'A job must be a Job(task, seed), such as Job("MiniWoB/click-test-v0", 0), not {job!r}.')
         if not isinstance(job.seed, (int, np.integer)) or isinstance(job.seed, bool) or job.seed < 0:
-            raise ValueError(f"{job!r}: a seed is a whole number from 0 on.")
+            raise ValueError(f"{job!r}: the seed must be a whole number of at least 0.")
         if job.env_id not in known:
             task_of(job.env_id)
             known.add(job.env_id)

@@ -103,7 +103,7 @@ class Collector:
             ValueError: a task doesn't exist or can't be made, or a seed is invalid. Nothing is requested then.
         """
         if self._version is None:
-            raise RolloutError("Publish weights before a batch is asked for.")
+            raise RolloutError("Publish weights before requesting a batch.")
         self._check(jobs)
         number = self._next if number is None else number
         own = derived(self._seed, "batch", number) if seed is None else seed
@@ -126,7 +126,7 @@ class Collector:
         """
         number = self._asked[0] if number is None and self._asked else number
         if number not in self._asked:
-            raise RolloutError(f"Request a batch before it is collected; waiting are {self._asked or 'none'}.")
+            raise RolloutError(f"Request a batch before collecting it. Requested batches: {self._asked or 'none'}.")
         batch = self._generator.collect(number)
         self._asked.remove(number)
         return batch
@@ -148,6 +148,6 @@ class Collector:
             ValueError: the collector was made for a trainer that saves its adapter itself.
         """
         if self._save is None:
-            raise ValueError("This collector belongs to a trainer, which saves its adapter itself.")
+            raise ValueError("This collector belongs to a trainer, which saves the adapter itself.")
         self._save(Path(folder))
         return Path(folder)

@@ -69,9 +69,9 @@ class RolloutSettings(BaseModel):
     @model_validator(mode="after")
     def _workers_are_needed(self) -> RolloutSettings:
         if self.workers == 0 and (self.ahead or self.engine):
-            raise ValueError("ahead and engine need workers: set rollouts.workers=1 or more")
+            raise ValueError("ahead and engine need workers: set rollouts.workers to at least 1")
         if (self.engine is None) != (self.engine_folder is None):
-            raise ValueError("engine and engine_folder go together")
+            raise ValueError("engine and engine_folder must be given together")
         return self
 
     def missing(self, there: dict[str, float]) -> str:
@@ -80,7 +80,7 @@ class RolloutSettings(BaseModel):
         for name, amount in self.policy.total(self.policy_workers).items():
             wanted[name] = wanted.get(name, 0.0) + amount
         lacking = [
-            f"{name}: {amount:g} wanted, {there.get(name, 0.0):g} there"
+            f"{name}: {amount:g} needed, {there.get(name, 0.0):g} available"
             for name, amount in wanted.items()
             if amount > there.get(name, 0.0) + 1e-9
         ]

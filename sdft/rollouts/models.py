@@ -151,8 +151,8 @@ class InProcess:
         lacking = [name for name in found.missing_keys if "lora_" in name]
         if found.unexpected_keys or lacking:
             raise ValueError(
-                f"The adapter does not fit the model: {[*found.unexpected_keys, *lacking][:3]}; do all nodes have the "
-                "same model?"
+                f"The adapter does not fit the model: {[*found.unexpected_keys, *lacking][:3]}. Check that all nodes "
+                "have the same model."
             )
         self.policy.forget()
 
@@ -231,7 +231,7 @@ class _Engine:
         for completion in completions:
             if not completion.token_ids or len(completion.logprobs) != len(completion.token_ids):
                 raise ValueError(
-                    f"The server at {self._engine.base_url} does not tell the tokens that it sampled with their "
+                    f"The server at {self._engine.base_url} does not return the sampled tokens with their "
                     "log-probabilities, which training needs."
                 )
         return completions

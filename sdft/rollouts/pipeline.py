@@ -34,7 +34,7 @@ class Pipeline:
         """
         self.collector.publish(version=number)
         if self._asked.get(number, jobs) != jobs:
-            raise RolloutError("The data loader gives other episodes than were asked for ahead; use ahead=0.")
+            raise RolloutError("The data loader's episodes differ from those requested ahead: set ahead=0.")
         self._request(number, jobs)
         batch = self.collector.collect(number)
         del self._asked[number]

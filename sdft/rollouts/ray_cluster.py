@@ -58,7 +58,7 @@ def connect() -> bool:
     except ConnectionError as error:
         if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
             raise
-        raise ConnectionError(f"{error}. If its head wants a token, set RAY_AUTH_MODE=token.") from error
+        raise ConnectionError(f"{error}. If the Ray head requires a token, set RAY_AUTH_MODE=token.") from error
     return True
 
 

@@ -123,8 +123,8 @@ class RayGenerator:
         lacking = layout.missing(ray.cluster_resources())
         if lacking:
             raise RolloutError(
-                f"The cluster has too little for these workers ({lacking}). Take fewer of them, let each ask for less, "
-                "or add nodes."
+                f"The cluster has too few resources for these workers ({lacking}). Start fewer workers, request fewer "
+                "resources for each, or add nodes."
             )
         callers = -(-layout.workers // layout.policy_workers)
         policy = ray.remote(
@@ -204,7 +204,7 @@ class RayGenerator:
     def request(self, number: int, jobs: Sequence[Job], seed: int) -> None:
         """Start a batch immediately, with the most recently published weights."""
         if self._version is None:
-            raise RolloutError("Publish weights before a batch is asked for.")
+            raise RolloutError("Publish weights before requesting a batch.")
         sources = self._sources_of(frozenset(job.env_id for job in jobs))
         with self._lock:
             self._orders[number] = _Order(Ledger(jobs, seed=seed, version=self._version), self._weights, sources)
@@ -283,8 +283,8 @@ class RayGenerator:
         except RolloutError as error:
             self._fail(error)
         except Exception as error:
-            log.exception("rollouts have ended")
-            self._fail(RolloutError(f"Rollouts have ended: {type(error).__name__}: {error}"))
+            log.exception("rollouts have failed")
+            self._fail(RolloutError(f"Rollouts have failed: {type(error).__name__}: {error}"))
 
     def _feed(self) -> None:
         """Give episodes to workers with free contexts, the least busy first, batches in order."""
@@ -323,7 +323,7 @@ class RayGenerator:
                 self._pids[starting] = pid
                 self._note(browsers_replaced=self._books.browsers_replaced + browser.replaces)
             if browser.replaces:
-                log.warning("browser worker %d is replaced: process %d has taken its place", starting, pid)
+                log.warning("browser worker %d has been replaced by process %d", starting, pid)
             return
         flight = self._flights.get(reference)
         if flight is None:  # the worker has been replaced
@@ -371,7 +371,7 @@ class RayGenerator:
         old = self._browsers[number]
         deaths = old.deaths + (old.ready is not None)
         log.warning(
-            "browser worker %d is lost (%s): its %d episodes are run again; another one is pending", number, why,
+            "browser worker %d is lost (%s): its %d episodes run again, and a replacement is pending", number, why,
             old.held,
         )  # fmt: skip
         self._kill([old])
@@ -384,7 +384,7 @@ class RayGenerator:
             self._note(browsers_lost=self._books.browsers_lost + 1)
             self._pids.pop(number, None)
         if deaths >= STARTS:
-            raise RolloutError(f"Browser workers die before they begin: {why}")
+            raise RolloutError(f"Browser workers die before they are ready: {why}")
         self._start(number, deaths, replaces=True)
 
     def _watch_browsers(self) -> None:
@@ -398,15 +398,15 @@ class RayGenerator:
             if one.ready is not None and one.replaces and not one.told and now - one.since > PENDING:
                 one.told = True
                 log.warning(
-                    "browser worker %d is still pending after %.0f s: it starts where there is room for it (%s)",
+                    "browser worker %d is still pending after %.0f s: it starts once the cluster has room for it (%s)",
                     number, now - one.since, self._layout.browser.total(1),
                 )  # fmt: skip
         starting = [one for one in self._browsers.values() if one.ready is not None]
         late = [one for one in starting if now - one.since > self._layout.start_timeout]
         if late and len(starting) == len(self._browsers):
             raise RolloutError(
-                f"No browser worker has started within {self._layout.start_timeout:g} s: the cluster has no room left "
-                f"for one ({self._layout.browser.total(1)})."
+                f"No browser worker started within {self._layout.start_timeout:g} s: the cluster has no room left for "
+                f"one ({self._layout.browser.total(1)})."
             )
 
     def _answers(self, browser: _Browser, now: float) -> bool:
@@ -449,7 +449,7 @@ class RayGenerator:
         policy.pid = pid
         if policy.lost:
             policy.lost = False
-            log.warning("policy worker %d is replaced: process %d has taken its place", policy.number, pid)
+            log.warning("policy worker %d has been replaced by process %d", policy.number, pid)
             with self._lock:
                 self._note(policies_replaced=self._books.policies_replaced + 1)
 
@@ -458,7 +458,7 @@ class RayGenerator:
         if policy.lost:
             return
         policy.lost, policy.pid = True, None
-        log.warning("policy worker %d is lost (%s): its calls are repeated; another one is pending", policy.number, why)
+        log.warning("policy worker %d is lost (%s): its calls repeat, and a replacement is pending", policy.number, why)
         with self._lock:
             self._note(policies_lost=self._books.policies_lost + 1)
 

@@ -95,7 +95,7 @@ def expected(
     limits = {
         "contexts": by_contexts,
         "processors of browser workers": by_cpus,
-        "the process that takes results in": by_driver,
+        "the process that collects results": by_driver,
         "policy workers": count * figures.policy_rows,
     }
     saturated = min(limits, key=lambda name: limits[name])

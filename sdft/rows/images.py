@@ -51,9 +51,9 @@ def seen_of(policy: LocalPolicy, messages: Conversation, completion: Completion,
     prompt = policy.prompt(messages)
     if prompt.ids + completion.prefill_token_ids != completion.prompt_token_ids:
         raise ValueError(
-            f"{policy.name} makes {len(prompt.ids) + len(completion.prefill_token_ids)} tokens of a prompt that was "
-            f"sampled from with {len(completion.prompt_token_ids)}, or others: sample and train with the same "
-            "processor and image size."
+            f"{policy.name} now tokenizes a prompt of the samples differently: "
+            f"{len(prompt.ids) + len(completion.prefill_token_ids)} tokens, {len(completion.prompt_token_ids)} before. "
+            "Sample and train with the same processor and image size."
         )
     own = prompt.extras
     same = {key for key, tensor in taught.extras.items() if key in own and torch.equal(own[key], tensor)}

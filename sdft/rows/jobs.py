@@ -82,8 +82,8 @@ def check_live(settings: TrainSettings, jobs: Sequence[Job]) -> None:
     sites = sorted({site_of(job) for job in jobs} - {""}) if played else []
     if sites:
         raise ValueError(
-            f"Nothing is done on {', '.join(sites[:3])} only because it was recorded there: live=True allows it, and "
-            "episodes=(FOLDER, ...) instead of demonstrations learns from what was recorded alone."
+            f"A recording alone doesn't permit playing on {', '.join(sites[:3])}. Set live=True to permit it, or give "
+            "episodes=(FOLDER, ...) instead of demonstrations to learn without playing."
         )
 
 
@@ -105,9 +105,7 @@ def offline_states(settings: TrainSettings, *, images: bool = False) -> tuple[li
     teaching = stored.teaching(kinds)
     learned, held = divide(teaching) if settings.evaluate_every else (teaching, [])
     if not learned:
-        raise EpisodeError(
-            f"None of the recorded actions is of a kind that the student is offered: {', '.join(kinds)}."
-        )
+        raise EpisodeError(f"None of the recorded actions is of a kind offered to the student: {', '.join(kinds)}.")
     states = states_of(learned, kinds)
     known = {one.place for one in states}
     return states, [one for one in states_of(held, kinds) if one.place not in known]

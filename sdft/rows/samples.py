@@ -87,8 +87,8 @@ def samples_of(
             completion = step.decision.completion
             if step.decision.more:
                 raise ValueError(
-                    f"A reply in {result.job.env_id} seed {result.job.seed} holds several actions, and a row is taught "
-                    "a single one: play with max_actions=1 what is to be learned from."
+                    f"A reply in {result.job.env_id} seed {result.job.seed} contains several actions, but a row "
+                    "teaches only one: play training episodes with max_actions=1."
                 )
             if lesson is None or not completion.token_ids:
                 continue

@@ -202,13 +202,13 @@ class StoredEpisodes:
         said = ["1 episode, " + ("" if solved else "not ") + "solved"] * (count == 1)
         said = said or [f"{count} episodes, {solved} of them solved"]
         said += [f"{earned} not solved, but with steps that earned a reward"] * bool(earned)
-        said += [f"{len(rest) - earned} not solved, but with steps at which something else worked later"] * (
+        said += [f"{len(rest) - earned} not solved, but with steps where another action worked later"] * (
             len(rest) > earned
         )
         unsaid = sum(step.done is not None and step.shown is None for one in self.episodes for step in one.steps)
-        said += [f"{unsaid} step{'s' * (unsaid != 1)} that no reply can say, such as an upload"] * bool(unsaid)
+        said += [f"{unsaid} step{'s' * (unsaid != 1)} that no reply can express, such as an upload"] * bool(unsaid)
         unjudged = sum(not one.judged for one in self.episodes)
-        said += [f"{unjudged} that nobody judged (selfsurf mark, selfsurf judge)"] * bool(unjudged)
+        said += [f"{unjudged} without a verdict (use selfsurf mark or selfsurf judge)"] * bool(unjudged)
         said += [f"left out {folder}: {why.removesuffix('.')}" for folder, why in self.left_out.items()]
         text = "; ".join(said) + "."
         return "".join(one if one.isprintable() else "\ufffd" for one in text)  # names may contain any characters
@@ -242,8 +242,8 @@ def load_stored(folders: Iterable[str | Path], *, images: bool = False, hindsigh
     found = StoredEpisodes(episodes, left_out)
     if not found.teaching():
         raise EpisodeError(
-            f"There is nothing to learn from in {', '.join(map(str, folders))}: {found.text()} Only episodes that were "
-            "judged solved teach, and steps that earned a reward."
+            f"There is nothing to learn from in {', '.join(map(str, folders))}: {found.text()} Training uses only "
+            "episodes judged solved and steps that earned a reward."
         )
     return found
 
@@ -332,7 +332,7 @@ def _stored(folder: Path, images: bool, stamp: tuple[int, ...]) -> StoredEpisode
         try:
             seen = outlines.whole(record["observation"])
         except ValueError:
-            raise EpisodeError(f"step {index} says only what changed on a page that is not there") from None
+            raise EpisodeError(f"step {index} records only the changes to a page that is missing") from None
         if images and (picture := checked.screenshot(index)) is not None:
             seen = Observation(**{**seen, "screenshot": picture})
         steps.append(_step(record, seen))
@@ -383,7 +383,7 @@ def _step(record: dict[str, Any], seen: Observation) -> StoredStep:
     try:
         claim = rejected_in(decision.get("roles", ()))
     except (KeyError, TypeError, AttributeError, ValueError):
-        raise EpisodeError(f"the roles of step {record['step']} are not as the format has them") from None
+        raise EpisodeError(f"the roles of step {record['step']} don't match the format") from None
     return StoredStep(
         observation=seen,
         actions=tuple(_action(one, seen) for one in record["actions"]) if claim is None else claim[:1],

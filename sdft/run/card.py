@@ -34,7 +34,7 @@ def card(about: Mapping[str, Any]) -> str:
     versions = about["versions"]
     rows = {
         "base model": f"{hub or name}, SHA-256 of its weights `{about['base_model_sha256']}`",
-        **(_training(about) if "settings" in about else {"trained by": "a trainer of one's own"}),
+        **(_training(about) if "settings" in about else {"trained by": "a custom trainer"}),
         "versions": ", ".join(f"{package} {versions[package]}" for package in _VERSIONS),
     }
     table = "".join(f"| {title} | {text} |\n" for title, text in rows.items())
@@ -44,7 +44,7 @@ def card(about: Mapping[str, Any]) -> str:
 
 # A web agent: LoRA adapter for {name}
 
-Made with selfsurf {versions["selfsurf"]}. Of use on its base model only, and with the prompt in `selfsurf.json`:
+Made with selfsurf {versions["selfsurf"]}. Use the adapter with its base model and the prompt in `selfsurf.json`:
 
 ```python
 from selfsurf import agents
@@ -71,8 +71,8 @@ def _training(about: Mapping[str, Any]) -> dict[str, Any]:
 def _sources(distilled: float) -> str:
     """Describe what the rows with a known action were learned from."""
     return (
-        f"the teacher's distribution (SDFT) in {distilled:.0%} of the rows whose action was recorded, the action "
-        "itself (SFT) in the others"
+        f"the teacher's distribution (SDFT) in {distilled:.0%} of the rows with a recorded action, the action itself "
+        "(SFT) in the others"
     )
 
 
@@ -106,13 +106,13 @@ def _results(about: Mapping[str, Any]) -> Iterator[str]:
             seeds = f"seeds {first} to {first + count - 1} of every task"
             yield f"Held-out episodes, {seeds}; perplexity on general text.\n\n"
         else:
-            at = "held-out recorded states" if held else "recorded states, none of them held out: no gain is claimed"
+            at = "held-out recorded states" if held else "recorded states, none of them held out, so no gain is claimed"
             at += f" ({many})" if (many := extent(found)) else ""
-            yield f"Recorded actions that it does at {at}; perplexity on general text.\n\n"
+            yield f"Recorded actions reproduced at {at}; perplexity on general text.\n\n"
         yield f"| | {measure} | perplexity |\n| --- | --- | --- |\n"
         for title, one in (
             ("before", found["base"]),
-            (f"this adapter, of step {found['best']['step']}", found["best"]),
+            (f"this adapter (step {found['best']['step']})", found["best"]),
         ):
             success = "unknown" if one["success"] is None else f"{one['success']:.2f}"
             yield f"| {title} | {success} | {one['perplexity']:.2f} |\n"
@@ -126,7 +126,7 @@ def _results(about: Mapping[str, Any]) -> Iterator[str]:
             f"{SIGNS[sign]} {one['first']:.2f} in the first {one['steps']} steps, {one['last']:.2f} in the last"
             for sign, one in learning.items()
         )
-        yield f"In the episodes of training, sampled: {'; '.join(told)}.\n"
+        yield f"In training episodes, with sampled actions: {'; '.join(told)}.\n"
     yield "\n"
 
 

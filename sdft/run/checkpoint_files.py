@@ -71,7 +71,7 @@ def check_whole(folder: Path, before: Sequence[int]) -> None:
         if not path.is_file():
             raise ValueError(f"{path} is missing. {instead}")
         if file_sha256(path) != expected:
-            raise ValueError(f"{path} is damaged: its content is not what was written. {instead}")
+            raise ValueError(f"{path} is damaged: its content has changed since it was written. {instead}")
 
 
 def intact_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -108,7 +108,7 @@ def room_in(folder: Path) -> Iterator[None]:
     except (OSError, RuntimeError, SafetensorError) as error:  # safetensors and torch raise their own errors
         if not _is_full(folder, error):
             raise
-        then = "the same command with --resume (resume=True) resumes from the last checkpoint."
+        then = "run the same command with --resume (in Python resume=True) to continue from the last checkpoint."
         raise NoRoom(folder, then) from error
 
 

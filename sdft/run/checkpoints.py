@@ -108,8 +108,8 @@ class CheckpointManager(TrainerCallback, ExportableState):
         elif better(now, self.best):
             self._keep(now)
         elif not comparable(now, self.best):
-            failed = f"{now.env_errors} episode{'s' * (now.env_errors != 1)} failed by the infrastructure"
-            self.log.remark("not_compared", f"not taken as the best: {failed}")
+            failed = f"{now.env_errors} episode{'s' * (now.env_errors != 1)} failed because of the infrastructure"
+            self.log.remark("not_compared", f"not compared with the best state: {failed}")
         wanted = self.settings.stop_at_success
         if wanted is not None and now.success is not None and not reason:
             self.enough = comparable(now, self.best) and now.success >= wanted - 1e-9
@@ -140,4 +140,4 @@ class CheckpointManager(TrainerCallback, ExportableState):
         self.trainer.pipeline.forget()
         self.trainer.slow_down(self.best.step, self.settings.rollback_learning_rate)
         self.rollbacks += 1
-        self.log.remark("rollback", f"{reason}: back to the state of step {self.best.step}")
+        self.log.remark("rollback", f"{reason}: the state of step {self.best.step} is restored")

@@ -45,12 +45,12 @@ def export(run: Path) -> tuple[Path, int]:
     """
     last = last_step(run)
     if last is None:
-        raise ValueError(f"{run} holds no checkpoint of a training.")
+        raise ValueError(f"{run} holds no checkpoint of a training run.")
     with alone_in(run):
         saved = run / "checkpoints"
         folder = checkpoint(saved, last)
         check_whole(folder, [step for step in steps_saved(saved) if step < last])
         about = read_about(folder)
         if "settings" not in about:
-            raise ValueError(f"{folder} was written by an earlier version: resume the training to have its adapter.")
+            raise ValueError(f"{folder} was written by an earlier version: resume the training to export its adapter.")
         return save_adapter(_Saved(folder, about["base_model"]), run / "adapter", about), last

@@ -60,7 +60,7 @@ def resume_step(folder: Path, *, resume: bool) -> int | None:
     """
     last = last_step(folder)
     if last is None and (other := _something_else(folder)):
-        raise OtherRun(f"{folder} holds something else ({other}); choose another folder.")
+        raise OtherRun(f"{folder} contains something other than a training run ({other}): choose another folder.")
     if last is not None and resume:
         check_whole(checkpoint(folder / "checkpoints", last), steps_saved(folder / "checkpoints")[:-1])
     if not resume and (last is not None or (folder / "adapter").exists()):
@@ -102,7 +102,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return read_json(path)
     except AdapterError as error:
-        raise ValueError(f"{error} Put it right, or choose another folder.") from None
+        raise ValueError(f"{error} Repair the file, or choose another folder.") from None
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,13 +129,15 @@ def settle(settings: TrainSettings, folder: Path, *, begun: bool) -> None:
         others = [name for name in now if name not in CHANGEABLE and now[name] != old.get(name, now[name])]
         if others == ["steps"]:
             raise OtherRun(
-                f"{folder} holds a run of {old['steps']} steps, which can't have {now['steps']}: its learning rate "
-                f"falls to 0 at the last. Resume it with --steps {old['steps']}; to train its adapter further, begin "
+                f"{folder} holds a run of {old['steps']} steps, which can't become {now['steps']}: its learning rate "
+                f"falls to 0 at the last step. Resume with --steps {old['steps']}; to train the adapter further, begin "
                 f"another run in another folder with --set start_from={folder / 'adapter'}."
             )
         if others:
             told = ", ".join(f"{name} was {old[name]!r} and is {now[name]!r}" for name in others)
-            raise OtherRun(f"{folder} holds a run with other settings: {told}. Use the same, or another folder.")
+            raise OtherRun(
+                f"{folder} holds a run with other settings: {told}. Use the same settings, or another folder."
+            )
     _keep_sources(settings, folder, begun=begun)
     write_atomically(path, json.dumps(new, indent=1))
 
@@ -159,12 +161,12 @@ def _keep_sources(settings: TrainSettings, folder: Path, *, begun: bool) -> None
     before = _read(path) if begun and path.exists() else now
     if before.get("recordings") != now.get("recordings"):
         raise ValueError(
-            f"The recorded episodes in {', '.join(named)} are others than when the run in {folder} began: put them "
-            "back (one that has come since belongs elsewhere), or begin another run in another folder."
+            f"The recorded episodes in {', '.join(named)} have changed since the run in {folder} began: restore them "
+            "and move new ones elsewhere, or begin another run in another folder."
         )
     if before.get("start_from") != now.get("start_from"):
         raise ValueError(
-            f"The adapter in {settings.start_from} is another than when the run in {folder} began: put it back, or "
-            "begin another run in another folder."
+            f"The adapter in {settings.start_from} has changed since the run in {folder} began: restore it, or begin "
+            "another run in another folder."
         )
     write_atomically(path, json.dumps(now))

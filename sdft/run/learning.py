@@ -71,12 +71,12 @@ class Learning(TrainerCallback):
             f"{SIGNS[sign]} {one['first']:.2f} in the first {one['steps']} steps and {one['last']:.2f} in the last"
             for sign, one in found.items()
         )
-        teacher = "The teacher must have something to say: told/... in metrics.jsonl counts when."
+        teacher = "Check in metrics.jsonl (told/...) at how many steps the teacher has a context."
         if self.distilled is not None:
             teacher = f"{self.distilled:.0%} of the rows with a recorded action are learned from the teacher."
         return (
-            f"Nothing is being learned: {told}. What may help: more steps, more episodes_per_step and max_rows, a "
-            f"higher learning_rate. {teacher}"
+            f"Nothing is being learned: {told}. Try more steps, higher episodes_per_step and max_rows, or a higher "
+            f"learning_rate. {teacher}"
         )
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:

@@ -80,9 +80,9 @@ def _check_targets(model: Any, targets: tuple[str, ...], beside: str | None) -> 
     ]
     unknown = [target for target in targets if not any(f".{name}".endswith(f".{target}") for name in linear)]
     if unknown:
-        where = "its language model (lora_vision adds the others)" if beside else "the model"
+        where = "the language model (lora_vision adds the other layers)" if beside else "the model"
         raise ValueError(
-            f"lora_targets names {', '.join(unknown)}, but there is no such linear layer; those of {where} are "
+            f"lora_targets names {', '.join(unknown)}, but there is no such linear layer in {where}. Available are "
             f"{', '.join(sorted({name.rsplit('.', 1)[-1] for name in linear}))}."
         )
 

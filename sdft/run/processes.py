@@ -26,7 +26,7 @@ def share(total: int, name: str) -> int:
     """
     processes = int(os.environ.get("WORLD_SIZE", 1))
     if total % processes:
-        raise ValueError(f"{name} is {total}, which {processes} processes can't share evenly: make it a multiple.")
+        raise ValueError(f"{name} is {total}, but must be a multiple of the number of processes ({processes}).")
     return total // processes
 
 
@@ -37,7 +37,7 @@ def check_alone(name: str) -> None:
         ValueError: several processes train.
     """
     if not alone():
-        raise ValueError(f"{name} works in one process only: train without `accelerate launch`, or do without it.")
+        raise ValueError(f"{name} works in one process only: train without `accelerate launch`, or leave it out.")
 
 
 def check_sharding(deepspeed: Any, fsdp: Any) -> None:
@@ -52,8 +52,8 @@ def check_sharding(deepspeed: Any, fsdp: Any) -> None:
     """
     if deepspeed is not None and deepspeed.zero_stage == 3:
         raise ValueError(
-            "DeepSpeed ZeRO-3 splits every weight, so that the teacher's would be averaged over nothing: use ZeRO-2 "
-            "(docs/cluster/zero2.yaml) or FSDP 2 (docs/cluster/fsdp2.yaml)."
+            "DeepSpeed ZeRO-3 splits every weight, so the teacher's average of the weights can't be computed: use "
+            "ZeRO-2 (docs/cluster/zero2.yaml) or FSDP 2 (docs/cluster/fsdp2.yaml)."
         )
     if fsdp is not None and fsdp.fsdp_version == 1:
         raise ValueError("FSDP 1 hides weights from the teacher: set fsdp_version: 2, as docs/cluster/fsdp2.yaml does.")
@@ -67,8 +67,8 @@ def check_resumable(trainer: Any) -> None:
     """
     if getattr(getattr(getattr(trainer, "accelerator", None), "state", None), "fsdp_plugin", None) is not None:
         raise ValueError(
-            "A run whose model FSDP splits can't be resumed, since its checkpoints lack the teacher: begin anew, in "
-            "another folder."
+            "A run with FSDP can't be resumed, because its checkpoints lack the teacher: begin another run in another "
+            "folder."
         )
 
 

@@ -24,7 +24,7 @@ def check_reporters(names: Sequence[str]) -> None:
     missing = [name for name in names if find_spec(name) is None]
     if missing:
         names = ", ".join(missing)
-        raise ValueError(f"report_to asks for {names}, which is not installed: pip install {' '.join(missing)}")
+        raise ValueError(f"report_to needs {names}, which is not installed: pip install {' '.join(missing)}")
 
 
 @contextlib.contextmanager

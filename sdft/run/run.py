@@ -234,7 +234,7 @@ def refuse_sdft_only(settings: TrainSettings, *, workers: bool = False) -> None:
     """
     if only := [name for name in sdft_only(settings) if not (workers and name == "rollouts.workers")]:
         whose = "SDFT and GRPO" if only == ["rollouts.workers"] else "SDFT"
-        raise ValueError(f"{', '.join(only)} is for {whose} only; leave it out here.")
+        raise ValueError(f"{', '.join(only)} works with {whose} only: leave it out.")
 
 
 def refuse_images(run: Run) -> None:
@@ -245,7 +245,7 @@ def refuse_images(run: Run) -> None:
     """
     if shows_images(run.policy, run.settings):
         raise ValueError(
-            f"{run.policy.name} sees screenshots, which SDFT alone shows in training: compare without them, "
+            f"{run.policy.name} gets screenshots, which only SDFT supports in training: turn them off with "
             "--set 'vision=\"none\"'."
         )
 
@@ -254,7 +254,7 @@ def _prepare(
     settings: TrainSettings, folder: Path, library: Library, policy: Any, last: int | None, progress: Progress | None
 ) -> Run:
     if last is not None:
-        _log.info("Going on from step %d of %d, by the last checkpoint in %s.", last, settings.steps, folder)
+        _log.info("Resuming from step %d of %d, the last checkpoint in %s.", last, settings.steps, folder)
     base = identity(policy.name, policy.source, policy.model)
     log = MetricsLog(folder / "metrics.jsonl", progress, resumed_at=last)
     rehearsal = library.rehearsal(settings, policy, folder, begun=last is not None)

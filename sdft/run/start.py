@@ -27,12 +27,12 @@ def check_start(settings: TrainSettings) -> None:
         more.append("bias")
     if more or config["peft_type"] != "LORA":
         what = ", ".join(more) or config["peft_type"]
-        raise AdapterError(f"The adapter at {adapter} has more than LoRA matrices ({what}): it can't be trained here.")
+        raise AdapterError(f"The adapter at {adapter} can't be trained: it contains more than LoRA matrices ({what}).")
     has = shape_of(adapter)
     for name in sorted(has.keys() & settings.model_fields_set):
         asked = getattr(settings, name)
         if asked != has[name] and not (name == "lora_targets" and {*asked} == {*has[name]}):
-            raise ValueError(f"{name} is {asked!r}, and that of the adapter at {adapter} {has[name]!r}: leave it out.")
+            raise ValueError(f"{name} is {asked!r}, but the adapter at {adapter} has {has[name]!r}: leave it out.")
 
 
 def shape_of(adapter: Path | None) -> dict[str, Any]:

@@ -106,12 +106,12 @@ def bring(place: ServiceFolder, store: Store, archive: Path, name: str, model: t
         return keep(place, store, made, name, model=model)
     except TooLarge as error:
         if room < LARGEST_ADAPTER:
-            told = "The adapter is larger than what is left of the quota."
+            told = "The adapter exceeds the remaining quota."
             raise RefusedRequest(507, "no_room", told, retryable=True) from None
         raise RefusedRequest(413, "too_large", str(error)) from None
     except (ArchiveError, ModelError, ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
         told = "" if isinstance(error, (KeyError, TypeError, AttributeError)) else f": {error}".replace(f"{made}", "it")
-        raise RefusedRequest(422, "bad_adapter", f"This is no PEFT adapter of {model[0]}{told}") from None
+        raise RefusedRequest(422, "bad_adapter", f"This is not a PEFT adapter of {model[0]}{told}") from None
     finally:
         shutil.rmtree(made, ignore_errors=True)
 
@@ -127,6 +127,6 @@ def remove(place: ServiceFolder, store: Store, name: str) -> None:
     except KeyError:
         raise RefusedRequest(404, "not_found", "There is no such adapter.") from None
     if one.leases or any(job.request.start_from == name for job, _, _ in store.unfinished()):
-        raise RefusedRequest(409, "in_use", "A client or a job uses this adapter.", retryable=True)
+        raise RefusedRequest(409, "in_use", "A client or a job is using this adapter.", retryable=True)
     store.forget_adapter(name)
     discard(place.root / "adapters" / name)

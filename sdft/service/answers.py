@@ -21,7 +21,7 @@ Key: TypeAlias = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[\x21-\x7e]+$",
-        description="A name of your choice for this request: sent again under it, it is done only once.",
+        description="A name of your choice. A request that is repeated under the same name is executed only once.",
         examples=["9b2f6c1e"],
     ),
 ]

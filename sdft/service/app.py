@@ -108,7 +108,7 @@ async def _tidy(place: ServiceFolder, store: Store, uploads: Uploads, settings: 
         try:
             await asyncio.to_thread(tidy_once, place, store, uploads, settings)
         except Exception:
-            _log.exception("Putting things away failed.")
+            _log.exception("The cleanup failed.")
         await asyncio.sleep(TIDY)
 
 

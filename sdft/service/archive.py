@@ -61,7 +61,7 @@ def pack(folder: Path, names: re.Pattern[str], out: Path) -> Path:
     ):
         for path in files:
             if path.is_symlink() or not path.is_file():
-                raise ArchiveError(f"{path} is no regular file.")
+                raise ArchiveError(f"{path} is not a regular file.")
             entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
             with path.open("rb") as file:
                 entry.size = os.fstat(file.fileno()).st_size
@@ -92,16 +92,16 @@ def unpack(
             for name, size, content in _files(packed.read, names):
                 total += size
                 if size > largest:
-                    raise ArchiveError(f"It is too large: a file of more than {largest:,} bytes.")
+                    raise ArchiveError(f"The archive contains a file of more than {largest:,} bytes.")
                 if total > most:
-                    raise TooLarge(f"It is too large: more than {most:,} bytes.")
+                    raise TooLarge(f"The archive contains more than {most:,} bytes.")
                 path = folder / name
                 path.parent.mkdir(exist_ok=True)
                 with path.open("xb") as file:
                     for piece in content:
                         file.write(piece)
     except (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError, UnicodeError):
-        raise ArchiveError("It is no whole tar.gz.") from None
+        raise ArchiveError("The archive is not a complete tar.gz file.") from None
     return total
 
 
@@ -114,22 +114,24 @@ def _files(read: Callable[[int], bytes], names: re.Pattern[str]) -> Iterator[tup
             while rest := read(_PIECE):
                 padding += len(rest)
                 if rest.strip(b"\0") or padding > _PIECE:
-                    raise ArchiveError("Something follows its end.")
+                    raise ArchiveError("The archive contains data after its end.")
             return
         entry = tarfile.TarInfo.frombuf(header, "utf-8", "strict")
         if entry.type == tarfile.DIRTYPE and _FOLDER.fullmatch(entry.name) and not entry.size:
             continue
         if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-            raise ArchiveError("It holds something that is no regular file: pack with tar --format ustar.")
+            raise ArchiveError(
+                "The archive contains an entry that is not a regular file: pack with tar --format ustar."
+            )
         name = entry.name.removeprefix("./")
         if not names.fullmatch(name):
-            raise ArchiveError("It holds a file that is none of the format's.")
+            raise ArchiveError("The archive contains a file that is not part of the format.")
         if name in seen or entry.size < 0:
-            raise ArchiveError("It holds a file twice, or one of no size.")
+            raise ArchiveError("The archive lists a file twice, or a file of negative size.")
         seen.add(name)
         yield name, entry.size, _content(read, entry.size)
         _exactly(read, -entry.size % _BLOCK)
-    raise ArchiveError(f"It holds more than {MOST_FILES:,} files.")
+    raise ArchiveError(f"The archive contains more than {MOST_FILES:,} files.")
 
 
 def _content(read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
@@ -144,6 +146,6 @@ def _exactly(read: Callable[[int], bytes], size: int) -> bytes:
     while made.tell() < size:
         piece = read(size - made.tell())
         if not piece:
-            raise ArchiveError("It is cut off.")
+            raise ArchiveError("The archive is cut off.")
         made.write(piece)
     return made.getvalue()

@@ -80,15 +80,15 @@ class ServiceClient:
     def __init__(self, url: str, token: str = "", *, patience: float = PATIENCE) -> None:
         token = token.strip()
         if not (token.isascii() and token.isprintable()):
-            raise ServiceError("The token holds characters that none has: copy it from the server once more.")
+            raise ServiceError("The token contains invalid characters: copy it from the server again.")
         headers = {"authorization": f"Bearer {token}"} if token else {}
         self.url, self._patience, self._moved_at = url.rstrip("/"), patience, 0.0
         if urlsplit(self.url).scheme not in ("http", "https"):
-            raise ServiceError(f"{url!r} is no address of a server; one is such as https://gpu.example.org.")
+            raise ServiceError(f"{url!r} is not the address of a server, such as https://gpu.example.org.")
         try:
             self._http = httpx.Client(base_url=self.url, headers=headers, timeout=httpx.Timeout(_SILENCE, connect=10.0))
         except httpx.InvalidURL as error:
-            raise ServiceError(f"{url!r} is no address of a server: {error}.") from None
+            raise ServiceError(f"{url!r} is not the address of a server: {error}.") from None
 
     def __enter__(self) -> ServiceClient:
         return self
@@ -182,7 +182,9 @@ class ServiceClient:
 
         done = _read(Uploaded, self._http.post("/upload_trajectory", content=pieces(), headers=headers))
         if done.episode is None:
-            raise ServiceError("The server took a part only.", Problem(type="partial", message="", retryable=True))
+            raise ServiceError(
+                "The server received only part of the archive.", Problem(type="partial", message="", retryable=True)
+            )
         return done
 
     def train(self, request: TrainRequest) -> Job:
@@ -248,7 +250,7 @@ class ServiceClient:
             try:
                 _check(self._http.delete(f"/adapters/{name}/leases/{lease}", timeout=_GIVING_BACK))
             except (httpx.HTTPError, ServiceError) as error:
-                _log.info("The lease was not given back: %s", error)  # the lease expires by itself
+                _log.info("The lease could not be released: %s", error)  # the lease expires by itself
 
     def download(
         self,
@@ -272,7 +274,7 @@ class ServiceClient:
             ServiceError: the adapter isn't available in this format, or the downloaded data differs from the server's.
         """
         if form not in one.files:
-            raise ServiceError(f"{one.name} can't be had in {form.upper()}'s form: {one.reason}")
+            raise ServiceError(f"{one.name} is not available in the format of {form.upper()}: {one.reason}")
         file = one.files[form]
         part = out.with_name(f".{out.name}.{file.sha256[:16]}.part")
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -289,7 +291,7 @@ class ServiceClient:
             with part.open("rb") as archive:
                 unpack(archive, made, ADAPTER_NAME, most=LARGEST_ADAPTER, largest=LARGEST_ADAPTER)
         except ArchiveError as error:
-            raise ServiceError(f"What {self.url} has of {one.name} can't be unpacked: {error}") from None
+            raise ServiceError(f"The archive of {one.name} from {self.url} can't be unpacked: {error}") from None
         finish(made)
         publish(made, out)
         part.unlink()
@@ -310,7 +312,7 @@ class ServiceClient:
                     os.fsync(out.fileno())
         if file_sha256(part) != file.sha256:
             part.unlink()
-            told = "What arrived is not what the server says it has."
+            told = "The downloaded file doesn't have the hash that the server states."
             raise ServiceError(told, Problem(type="wrong_hash", message=told, retryable=have > 0))  # retry from byte 0
 
 
@@ -324,7 +326,7 @@ def episode_id(folder: Path) -> str:
         files = json.loads((folder / "manifest.json").read_text(encoding="utf8"))["files"]
         return content_id(dict(files))
     except (OSError, ValueError, KeyError, TypeError):
-        raise ArchiveError(f"{folder} has no manifest: its episode was cut off, or is of format 1.") from None
+        raise ArchiveError(f"{folder} has no manifest: the episode was cut off, or is of format 1.") from None
 
 
 def _read(kind: type[S], answer: httpx.Response) -> S:
@@ -337,7 +339,7 @@ def _read(kind: type[S], answer: httpx.Response) -> S:
     try:
         return kind.model_validate_json(answer.content)
     except ValueError:
-        raise ServiceError(f"What answers at {answer.url} is no training service: check the address.") from None
+        raise ServiceError(f"The server at {answer.url} is not a training service: check the address.") from None
 
 
 def _check(answer: httpx.Response) -> None:

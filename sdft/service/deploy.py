@@ -18,7 +18,7 @@ from selfsurf.sdft.service.archive import ADAPTER_NAME
 from selfsurf.sdft.service.client import ServiceClient, ServiceError, episode_id
 from selfsurf.sdft.service.schemas import Adapter, Form, Hyperparameters, Job, TrainRequest
 
-TAKEN = "{out} holds something else: choose another --out, or remove it."
+TAKEN = "{out} already exists with other content: choose another --out, or remove the folder."
 ORIGIN = "origin.json"
 """File name of a downloaded adapter's origin: the hash of the training `request`, the `sha256` of the archive, and
 hashes of the `files`."""
@@ -74,7 +74,7 @@ def deploy(
     if before is not None and before["request"] != origin["request"]:
         raise ServiceError(TAKEN.format(out=out))
     if model[0] not in (known := client.health().models):
-        raise ServiceError(f"The server trains {', '.join(known)}, and not {model[0]}: choose another --model.")
+        raise ServiceError(f"The server trains only {', '.join(known)}, not {model[0]}: choose another --model.")
     for index, folder in enumerate(folders):
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         title = f"Uploading {index + 1} of {len(folders)}"
@@ -89,9 +89,7 @@ def deploy(
     except ServiceError as error:
         if error.problem is None or error.problem.type != "not_found":
             raise
-        told = (
-            f"The adapter {job.adapter} was deleted from the server since. Train it again under another --adapter-name."
-        )
+        told = f"The adapter {job.adapter} is no longer on the server. Train it again under another --adapter-name."
         raise ServiceError(told, error.problem) from None
     if before is None:
         moved = watcher.stage("Downloading", one.files[form].bytes if form in one.files else 1)
@@ -116,8 +114,8 @@ def _followed(client: ServiceClient, job: Job, watcher: Watcher) -> Job:
             watcher.said(str(event.data.get("text", "")))
     now = client.job(job.id)
     if now.status != "succeeded":
-        why = now.error.message if now.error else "It was cancelled."
-        raise ServiceError(f"The training {now.status}. {why} The same command resumes it.", now.error)
+        why = now.error.message if now.error else "The job was cancelled."
+        raise ServiceError(f"Training {now.status}: {why} Run the same command again to resume.", now.error)
     return now
 
 
@@ -132,16 +130,16 @@ def verify(one: Adapter, form: Form, folder: Path, model: str) -> str:
     if one.probe is None:
         return "The server recorded no probe."
     if form == "mlx" or not (find_spec("torch") and find_spec("peft")):
-        return "Not probed: PEFT's form and the extra `train` are needed for it. Its hash is right."
+        return "The hash is right. The logits were not compared: that needs the PEFT format and the extra `train`."
     difference, allowed = probe.compare(one.probe, model, folder)
     if difference > allowed:
         raise ServiceError(
-            f"{folder} is what the server has, but on {model} its logits differ by {difference:.2g} from those "
-            f"recorded there (at most {allowed:.2g}): is this the same base model?"
+            f"{folder} matches the server's adapter, but on {model} its logits differ by {difference:.2g} from the "
+            f"server's (at most {allowed:.2g} is allowed): check that the base model is the same."
         )
     if one.probe.moved <= allowed:
-        return "The adapter changes no more than rounding does, so its logits prove nothing. Its hash is right."
-    return f"Its logits differ by {difference:.2g} from the server's (at most {allowed:.2g})."
+        return "The hash is right. The logits prove nothing, because the adapter changes them less than rounding does."
+    return f"The logits differ by {difference:.2g} from the server's (at most {allowed:.2g} is allowed)."
 
 
 def _hash_of(request: TrainRequest, form: Form) -> str:

@@ -69,4 +69,6 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unforeseen(_: Request, error: Exception) -> JSONResponse:
-        return answer_of(RefusedRequest(500, "internal", "The server failed; its log says where.", retryable=True))
+        return answer_of(
+            RefusedRequest(500, "internal", "The server failed; see its log for the cause.", retryable=True)
+        )

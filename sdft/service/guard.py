@@ -24,8 +24,8 @@ _ADDRESSES = 10_000
 FORWARDED = ("x-forwarded-", "forwarded", "x-real-ip", "via")
 """Prefixes of headers that proxies add."""
 _NO_TOKEN = (
-    "The server's token is missing or wrong. It stands in the header Authorization: Bearer TOKEN; selfsurf's commands "
-    "take it from SELFSURF_SERVER_TOKEN."
+    "The server's token is missing or wrong. Send it in the header Authorization: Bearer TOKEN; selfsurf's commands "
+    "read it from SELFSURF_SERVER_TOKEN."
 )
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 OPEN = ("/", "/health", "/page.js", "/page.css")
@@ -108,7 +108,9 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers, address = Headers(scope=scope), str((scope.get("client") or ("?",))[0])
         if not self._all.take(address):
-            raise RefusedRequest(429, "too_many_requests", "There are too many requests from here.", retryable=True)
+            raise RefusedRequest(
+                429, "too_many_requests", "There are too many requests from this address.", retryable=True
+            )
         length = headers.get("content-length", "0")
         if scope["path"] not in UPLOADS and (not length.isdigit() or int(length) > LARGEST_BODY):
             raise RefusedRequest(413, "too_large", f"A request may have at most {LARGEST_BODY:,} bytes.")
@@ -124,20 +126,26 @@ class Guard:
         if kind.lower() == "bearer" and any(found):
             return
         if not self._wrong.take(address):
-            raise RefusedRequest(429, "too_many_requests", "Too many wrong tokens came from here.", retryable=True)
+            raise RefusedRequest(
+                429, "too_many_requests", "Too many wrong tokens came from this address.", retryable=True
+            )
         raise RefusedRequest(401, "unauthorized", _NO_TOKEN)
 
 
 def _check_local(headers: Headers, origin: str | None) -> None:
     """Refuse requests from other machines or from pages of other sites, on a server without tokens."""
     if any(name.startswith(FORWARDED) for name in headers):
-        raise RefusedRequest(403, "forwarded", "Without a token the server answers no proxy: give it one.")
+        raise RefusedRequest(
+            403, "forwarded", "Without a token the server refuses requests through proxies: start it with a token."
+        )
     host = headers.get("host", "")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     if name.lower() not in _LOOPBACK:
-        raise RefusedRequest(403, "foreign_host", "Without a token the server answers to localhost only.")
+        raise RefusedRequest(403, "foreign_host", "Without a token the server answers only requests to localhost.")
     if origin is not None and origin.lower() != f"http://{host}".lower():
-        raise RefusedRequest(403, "foreign_origin", "Without a token the server answers no other site's pages.")
+        raise RefusedRequest(
+            403, "foreign_origin", "Without a token the server refuses requests from other sites' pages."
+        )
 
 
 async def _received(receive: Receive) -> Receive:

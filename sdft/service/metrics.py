@@ -20,15 +20,15 @@ class Metrics:
         named: dict[str, Any] = {"registry": self.registry, "namespace": "selfsurf"}
         self._requests = Counter("http_requests", "Requests answered.", ("method", "route", "status"), **named)
         self._seconds = Histogram(
-            "http_seconds", "Seconds until a request was answered.", ("route",),
+            "http_seconds", "Seconds taken to answer a request.", ("route",),
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30), **named,
         )  # fmt: skip
-        self.uploaded = Counter("uploaded_bytes", "Bytes of archives that arrived.", **named)
-        self.downloads = Counter("downloads", "Downloads of adapters that began.", **named)
+        self.uploaded = Counter("uploaded_bytes", "Bytes of archives received.", **named)
+        self.downloads = Counter("downloads", "Downloads of adapters that were started.", **named)
         self._jobs = Gauge("jobs", "Jobs by status.", ("status",), **named)
         self._step = Gauge("running_step", "Optimizer step of the running job.", **named)
-        self._used = Gauge("used_bytes", "Bytes of the service's folder.", **named)
-        self._quota = Gauge("quota_bytes", "Bytes that it may have.", **named)
+        self._used = Gauge("used_bytes", "Bytes used by the service's folder.", **named)
+        self._quota = Gauge("quota_bytes", "Bytes that the service's folder may use.", **named)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request; nonstandard methods are counted as `other`."""

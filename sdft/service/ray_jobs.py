@@ -131,10 +131,10 @@ def work_elsewhere(place: ServiceFolder, store: Store, job: Job) -> None:
         node = ray.remote(num_cpus=1, num_gpus=allowed.ray_gpus, max_restarts=0)(TrainingNode).remote(
             files, allowed.model_dump_json(), job.request.model_dump_json(), job.model
         )
-        store.add_event(job.id, "log", {"level": "INFO", "text": "The job waits for a node of the cluster."})
+        store.add_event(job.id, "log", {"level": "INFO", "text": "The job is waiting for a node of the cluster."})
         _follow(place, store, job, node)
     except (ray.exceptions.RayError, ConnectionError) as error:
-        store.add_event(job.id, "log", {"level": "WARNING", "text": "The node was lost: the job goes on elsewhere."})
+        store.add_event(job.id, "log", {"level": "WARNING", "text": "The node was lost: the job continues on another."})
         raise NodeLost(str(error)) from error
     finally:
         ray.shutdown()

@@ -35,9 +35,12 @@ _ARCHIVE = {"application/gzip": {"schema": {"type": "string", "format": "binary"
 _BODY: dict[str, Any] = {"requestBody": {"required": True, "content": _ARCHIVE}}
 _PART_OR_WHOLE: dict[str, Any] = {"requestBody": {"required": False, "content": _ARCHIVE}}
 """OpenAPI body of an upload; without a body, the request returns the number of bytes received."""
-_ARRIVED: dict[int | str, dict[str, Any]] = {202: {"model": Uploaded, "description": "A part of it has arrived."}}
+_ARRIVED: dict[int | str, dict[str, Any]] = {
+    202: {"model": Uploaded, "description": "Part of the archive has arrived."}
+}
 _FILE: dict[int | str, dict[str, Any]] = {
-    code: {"content": _ARCHIVE, "description": told} for code, told in ((200, "The archive."), (206, "A part of it."))
+    code: {"content": _ARCHIVE, "description": told}
+    for code, told in ((200, "The archive."), (206, "A part of the archive."))
 }
 
 
@@ -68,10 +71,10 @@ def data_routes(
         """
         if upload is None:
             if offset:
-                raise RefusedRequest(422, "invalid_request", "Upload-Offset goes with Upload-Id.")
+                raise RefusedRequest(422, "invalid_request", "Upload-Offset requires Upload-Id.")
             upload, length, offset, pieces = await _spooled(request)
         elif length is None:
-            raise RefusedRequest(422, "invalid_request", "Upload-Id goes with Upload-Length.")
+            raise RefusedRequest(422, "invalid_request", "Upload-Id requires Upload-Length.")
         else:
             pieces = request.stream()
         now = await uploads.receive(upload, offset, length, pieces)
@@ -86,9 +89,7 @@ def data_routes(
             name = await uploads.spool(request, path)
             size = path.stat().st_size
             if not size:
-                raise RefusedRequest(
-                    422, "invalid_request", "The request has no body: an episode's tar.gz belongs there."
-                )
+                raise RefusedRequest(422, "invalid_request", "The request has no body: send the tar.gz of an episode.")
             file = path.open("rb")
         finally:
             path.unlink(missing_ok=True)
@@ -153,9 +154,7 @@ def data_routes(
         """Download an adapter as tar.gz, for PEFT or for MLX. Supports `Range`."""
         one = adapter_of(name)
         if format not in one.files:
-            raise RefusedRequest(
-                409, "no_such_form", "This adapter can't be had for MLX; `reason` of the adapter says why."
-            )
+            raise RefusedRequest(409, "no_such_form", "This adapter is not available for MLX; its `reason` says why.")
         metrics.downloads.inc()
         sha = one.files[format].sha256
         return FileResponse(
@@ -181,7 +180,7 @@ def data_routes(
             def do() -> Adapter:
                 with store.transaction():
                     if store.has_adapter(name):
-                        told = "There is an adapter of this name, or there will be."
+                        told = "An adapter or an unfinished request already has this name."
                         raise RefusedRequest(409, "name_taken", told, retryable=name in store.importing)
                     store.importing.add(name)
                 try:

@@ -23,9 +23,9 @@ LOOK = 0.5
 """Seconds between two checks for new events of a stream."""
 
 JobId = Annotated[str, Path(pattern=JOB_ID, examples=["job-0123456789abcdef"])]
-Limit = Annotated[int, Query(ge=1, le=100, description="Most entries.")]
+Limit = Annotated[int, Query(ge=1, le=100, description="Maximum number of entries.")]
 _STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events, one after another."}
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "A stream of events."}
 }
 
 
@@ -50,7 +50,7 @@ def train_routes(place: ServiceFolder, store: Store, settings: ServiceSettings) 
             try:
                 return store.add_job(request, model)
             except QueueFull:
-                raise RefusedRequest(429, "queue_full", "Too many jobs wait.", retryable=True) from None
+                raise RefusedRequest(429, "queue_full", "Too many jobs are waiting.", retryable=True) from None
 
         return once(store, key, "POST /train", request, do, 201)
 
@@ -75,8 +75,10 @@ def train_routes(place: ServiceFolder, store: Store, settings: ServiceSettings) 
     async def events(
         id: JobId,
         last: Annotated[int, Header(alias="Last-Event-ID", ge=0, le=2**53)] = 0,
-        after: Annotated[int, Query(ge=0, le=2**53, description="As Last-Event-ID, for who can't send it.")] = 0,
-        follow: Annotated[bool, Query(description="Wait for more until the job has ended.")] = True,
+        after: Annotated[
+            int, Query(ge=0, le=2**53, description="Like Last-Event-ID, for clients that can't send headers.")
+        ] = 0,
+        follow: Annotated[bool, Query(description="Wait for more events until the job has ended.")] = True,
     ) -> EventSourceResponse:
         """Stream a job's events as they happen, from the first or from the one after `Last-Event-ID`."""
         await asyncio.to_thread(job_of, id)
@@ -95,7 +97,7 @@ def train_routes(place: ServiceFolder, store: Store, settings: ServiceSettings) 
             elif now.status == "running":
                 store.change_job(id, cancelling=1)
             elif now.status != "cancelled":
-                raise RefusedRequest(409, "finished", f"The job has {now.status} already.")
+                raise RefusedRequest(409, "finished", f"The job has already {now.status}.")
             return store.job(id)
 
         return once(store, key, f"POST /jobs/{id}/cancel", None, do)
@@ -146,10 +148,12 @@ def _check(request: TrainRequest, model: str, place: ServiceFolder, store: Store
         except KeyError:
             raise missing("adapter to start from") from None
     if request.enrich and settings.enrich is None:
-        raise RefusedRequest(422, "no_enrichment", "This server has no model to enrich with.")
+        raise RefusedRequest(422, "no_enrichment", "This server has no model to explain demonstrations (enrich).")
     if request.live:
         for one in request.episodes:
             meta = json.loads((place.root / "episodes" / one / "episode.json").read_text(encoding="utf8"))
             host = urlsplit(str(meta.get("url") or "")).hostname
             if host not in settings.domains:
-                raise RefusedRequest(403, "live_refused", "This server doesn't play where the episodes were recorded.")
+                raise RefusedRequest(
+                    403, "live_refused", "This server doesn't play on the site where the episodes were recorded."
+                )

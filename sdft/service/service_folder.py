@@ -111,9 +111,9 @@ class ServiceFolder:
             NoRoom: the bytes don't fit. The message states why.
         """
         if shutil.disk_usage(self.root).free < more + SPARE:
-            raise NoRoom(errno.ENOSPC, "The server's disk is full: nothing was lost, and its operator must make room.")
+            raise NoRoom(errno.ENOSPC, "The server's disk is full. Nothing was lost; ask the operator to make room.")
         if self.used() + more > quota:
-            told = "The server's quota is used up: delete episodes or adapters, or ask its operator for more."
+            told = "The server's quota is used up: delete episodes or adapters, or ask the operator for more."
             raise NoRoom(errno.EDQUOT, told)
 
     def take_turn(self, most: int) -> FolderLock:

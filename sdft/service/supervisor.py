@@ -77,7 +77,7 @@ class Supervisor:
             try:
                 self._turn()
             except Exception:  # the next turn may succeed, for example once the disk has space
-                _log.exception("The supervisor failed in a turn.")
+                _log.exception("A turn of the supervisor failed.")
                 self._over.wait(5)
 
     def _turn(self) -> None:
@@ -102,7 +102,7 @@ class Supervisor:
         """Kill trainers that hang or ignore their cancellation."""
         for job, pid, beat in self._store.unfinished():
             if job.status == "running" and pid and time.time() - beat > SILENT and self._is_trainer(pid, job.id):
-                _log.warning("The trainer of %s gave no sign of life for %d s: ended.", job.id, SILENT)
+                _log.warning("The trainer of %s sent no heartbeat for %d s and was killed.", job.id, SILENT)
                 os.kill(pid, signal.SIGKILL)
 
     def _is_trainer(self, pid: int, job: str) -> bool:
@@ -120,7 +120,7 @@ class Supervisor:
             self._store.change_job(job.id, status="cancelled", ended=time.time(), cancelling=0)
         elif count >= TRIES:
             told = f"The trainer died {count} times in a row"
-            told += ", before it had begun: the job's trainer.log says why." if job.status == "queued" else "."
+            told += " before it began: see the job's trainer.log for the cause." if job.status == "queued" else "."
             why = Problem(type="trainer_died", message=told, retryable=True)
             self._store.change_job(job.id, status="failed", ended=time.time(), error=why.model_dump_json())
             del self._tries[job.id]  # a resumed job gets new attempts

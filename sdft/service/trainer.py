@@ -79,7 +79,7 @@ def settings_of(job: Job, allowed: ServiceSettings) -> dict[str, Any]:
         more["contexts"] = ("demonstration", "hindsight")
     if request.enrich:
         if allowed.enrich is None:
-            raise ValueError("This server has no model to enrich with.")
+            raise ValueError("This server has no model to explain demonstrations (enrich).")
         more["enrich"] = allowed.enrich
     if request.start_from:
         more["start_from"] = Path("adapters") / request.start_from / "peft"
@@ -96,7 +96,7 @@ def work(place: ServiceFolder, store: Store, job: Job) -> None:
     from selfsurf.sdft.teacher.weights import STUDENT, activate
 
     if job.request.start_from and not weights_of(place, job.request.start_from).is_dir():
-        raise ValueError("The adapter to start from is gone.")
+        raise ValueError("The adapter to start from no longer exists.")
     settings = TrainSettings(**settings_of(job, allowed))
     store.change_job(job.id, steps=settings.steps)
 
@@ -188,7 +188,11 @@ def _problem(error: Exception) -> Problem:
     full = isinstance(error, NoRoom) or (isinstance(error, OSError) and "room left" in str(error))
     known = isinstance(error, (ValueError, ModelError)) or full
     said = str(error.strerror) if isinstance(error, NoRoom) else str(error)
-    message = one_line(said, MESSAGE) if known else f"It ended with a {type(error).__name__}: see the server's log."
+    message = (
+        one_line(said, MESSAGE)
+        if known
+        else f"The training failed with a {type(error).__name__}: see the server's log."
+    )
     return Problem(type="no_room" if full else "training_failed", message=message, retryable=not known or full)
 
 
@@ -199,7 +203,7 @@ def _beat(place: ServiceFolder, id: str, over: threading.Event, parent: int | No
         try:
             ends = store.beat(id)
         except sqlite3.Error:  # perhaps a full disk; the next heartbeat may succeed
-            logging.getLogger(__name__).exception("A sign of life could not be written.")
+            logging.getLogger(__name__).exception("A heartbeat could not be written.")
             ends = False
         if ends or parent not in (None, os.getppid()):
             os.kill(os.getpid(), signal.SIGTERM)

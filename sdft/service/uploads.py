@@ -93,7 +93,10 @@ class Uploads:
                 return now
             if offset != now.offset:
                 raise RefusedRequest(
-                    409, "wrong_offset", f"The server has {now.offset} bytes: go on from there.", retryable=True
+                    409,
+                    "wrong_offset",
+                    f"The server has {now.offset} bytes: continue from that offset.",
+                    retryable=True,
                 )
             self._check_room(length - offset)
             self._busy[upload] = length - offset
@@ -132,7 +135,7 @@ class Uploads:
                 async for piece in _arriving(pieces):
                     size += len(piece)
                     if size > length:
-                        raise RefusedRequest(400, "too_long", "More bytes came than the archive has.")
+                        raise RefusedRequest(400, "too_long", "The request has more bytes than Upload-Length states.")
                     file.write(piece)
         except OSError as error:
             if error.errno in FULL:
@@ -159,7 +162,7 @@ class Uploads:
         try:
             if file_sha256(part) != upload:
                 raise RefusedRequest(
-                    422, "wrong_hash", "The archive is damaged: send it again from its beginning.", retryable=True
+                    422, "wrong_hash", "The archive is damaged: send it again from the beginning.", retryable=True
                 )
             shutil.rmtree(made, ignore_errors=True)
             room = self._settings.quota - self._place.used()
@@ -170,14 +173,14 @@ class Uploads:
         except TooLarge as error:
             if room < MOST_UNPACKED:
                 raise RefusedRequest(
-                    507, "no_room", "The episode is larger than what is left of the quota.", retryable=True
+                    507, "no_room", "The episode exceeds the remaining quota.", retryable=True
                 ) from None
             part.unlink()
-            raise RefusedRequest(422, "bad_episode", f"This is no whole episode: {error}") from None
+            raise RefusedRequest(422, "bad_episode", f"This is not a complete episode: {error}") from None
         except (ArchiveError, EpisodeError) as error:
             part.unlink()
             told = str(error).replace(str(made), "it")
-            raise RefusedRequest(422, "bad_episode", f"This is no whole episode: {told}") from None
+            raise RefusedRequest(422, "bad_episode", f"This is not a complete episode: {told}") from None
         except RefusedRequest:
             part.unlink()
             raise
@@ -214,7 +217,7 @@ class Uploads:
             Refused: the upload is in progress, is being verified, or doesn't exist.
         """
         if upload in self._busy or upload in self._finishing:
-            raise RefusedRequest(409, "upload_in_use", "A request is sending this upload.", retryable=True)
+            raise RefusedRequest(409, "upload_in_use", "A request is still sending this upload.", retryable=True)
         if not self._part(upload).exists():
             raise missing("unfinished upload")
         self._part(upload).unlink()
@@ -230,7 +233,7 @@ class Uploads:
         except KeyError:
             raise missing("episode") from None
         if id in self._store.used_episodes():
-            raise RefusedRequest(409, "in_use", "A job that has not ended uses this episode.", retryable=True)
+            raise RefusedRequest(409, "in_use", "An unfinished job uses this episode.", retryable=True)
         self._store.forget_episode(id)
         discard(self._place.root / "episodes" / id)
 
@@ -274,7 +277,7 @@ async def _arriving(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         except StopAsyncIteration:
             return
         except TimeoutError:
-            told = f"Nothing has come for {STALLED:g} s: go on from where the server is."
+            told = f"Nothing has arrived for {STALLED:g} s: continue from the server's offset."
             raise RefusedRequest(408, "stalled", told, retryable=True) from None
         yield piece
 
@@ -298,9 +301,7 @@ async def _write_body(pieces: AsyncIterator[bytes], path: Path, most: int, room:
             if size > most:
                 raise RefusedRequest(413, "too_large", f"An archive may have at most {most // 2**20:,} MiB.")
             if size > room:
-                raise RefusedRequest(
-                    507, "no_room", "The archive is larger than what is left of the quota.", retryable=True
-                )
+                raise RefusedRequest(507, "no_room", "The archive exceeds the remaining quota.", retryable=True)
             digest.update(piece)
             file.write(piece)
     return digest.hexdigest()

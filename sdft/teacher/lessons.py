@@ -132,19 +132,22 @@ def make_contexts(settings: TrainSettings, folder: Path | None = None, batch: in
             more = json.dumps([*told, "oracle"] if task_of(task).has_oracle else [*settings.contexts, "hindsight"])
             if not task_of(task).judges and "hindsight" in settings.contexts:
                 raise ValueError(
-                    f"Nobody can teach {short_name(task)}: it has no score, so nothing tells which of the agent's "
-                    "episodes reach its goal. Give it a `score` or an `oracle`, or record an episode of it for "
-                    "--demonstrations."
+                    f"No context teaches {short_name(task)}: without a score, the agent's episodes can't be judged. "
+                    "Give the task a `score` or an `oracle`, or record an episode of it for --demonstrations."
                 )
             raise ValueError(
-                f"Nobody can teach {task}: " + ", ".join(f"there is no {context.name} for it" for context in contexts)
+                f"No context teaches {task}: " + ", ".join(f"there is no {context.name} for it" for context in contexts)
                 + f". Record an episode of it for --demonstrations, or name more contexts: --set contexts='{more}'."
             )  # fmt: skip
         if not any(context.can_speak(task) for context in contexts if not context.comes_later):
             lacks = (
                 "no recording, and the contexts leave out its oracle"
                 if task_of(task).has_oracle
-                else "neither oracle nor recording"
+                else "neither an oracle nor a recording"
             )
-            log.info("%s has %s: the agent's own successes teach it, from the first on.", short_name(task), lacks)
+            log.info(
+                "%s has %s: from its first success on, the agent learns the task from its own episodes.",
+                short_name(task),
+                lacks,
+            )
     return contexts

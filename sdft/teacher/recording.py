@@ -82,19 +82,19 @@ def load_recordings(folders: Iterable[str | Path]) -> list[Recording]:
         solved = [recording_of(one) for one, said in whole if said and said.solved]
         usable = [recording for recording in solved if recording.steps]
         if not usable and (writing := [str(one.folder) for one in episodes if one.being_written]):
-            raise EpisodeError(f"{', '.join(writing)} is still being recorded: end that first.")
+            raise EpisodeError(f"{', '.join(writing)} is still being recorded: end the recording first.")
         if not usable:
             outcomes = ", ".join(sorted({str(episode.meta["outcome"]) for episode in episodes}))
             raise EpisodeError(
                 f"There is no solved episode in {folder}"
-                + (f", only such as ended {outcomes}: `selfsurf record` asks at the end whether the goal was reached, "
-                   "or takes --outcome solved; `selfsurf mark EPISODE solved` says it later."
-                   if episodes else ": `selfsurf record` makes one.")
+                + (f", only episodes that ended as {outcomes}. At the end of `selfsurf record`, confirm that the goal "
+                   "was reached, or give --outcome solved; for a finished episode, use `selfsurf mark EPISODE solved`."
+                   if episodes else ": make one with `selfsurf record`.")
             )  # fmt: skip
         if foreign := next((name for one in {each.env_id for each in usable} if (name := unloaded(one))), ""):
             raise EpisodeError(
-                f"Episodes in {folder} are of tasks in {foreign}, which is not imported only because they name it: if "
-                f"you know that file, add --trust {foreign}, or in Python import it or make a task of it first."
+                f"Episodes in {folder} are of tasks in {foreign}, which is not imported automatically: if you trust "
+                f"that code, add --trust {foreign}, or in Python import it or make one of its tasks first."
             )
         found += usable
     return found
@@ -123,7 +123,7 @@ def recording_of(episode: Episode) -> Recording:
         try:
             seen = outlines.whole(record["observation"])
         except ValueError:
-            told = f"{episode.folder}: step {index} says only what changed on a page that is not there."
+            told = f"{episode.folder}: step {index} records only the changes to a page that is missing."
             raise EpisodeError(told) from None
         decision = record["decision"] or {}
         graph = decision.get("graph")

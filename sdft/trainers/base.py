@@ -285,7 +285,9 @@ def on_one_gpu(arguments: Arguments) -> Arguments:
     """
     assert arguments.device  # reading `device` detects the GPUs
     if (count := arguments.n_gpu) > 1:
-        _log.info("This process trains on one of %d GPUs: docs/training.md#several-gpus uses all.", count)
+        _log.info(
+            "This process trains on one of %d GPUs. To use all of them, see docs/training.md#several-gpus.", count
+        )
         arguments._n_gpu = 1
     return arguments
 

@@ -81,9 +81,9 @@ class Failures:
         if self._count == min(MOST_FAILED, self.steps):
             outcomes = sorted({f"{result.outcome} {result.detail}".strip() for result in results})
             raise RolloutError(
-                f"No step of the last {self._count} batches can be learned from: the environment failed "
-                f"({'; '.join(outcomes)}). When that is mended, the same command with --resume (resume=True) resumes "
-                "from the last checkpoint, or begins again if there is none."
+                f"No step of the last {self._count} batches can be learned from, because the environment failed "
+                f"({'; '.join(outcomes)}). Fix the cause, then run the same command with --resume (in Python "
+                "resume=True): it resumes from the last checkpoint, or begins again if there is none."
             )
 
 
@@ -199,10 +199,10 @@ class Batches:
             self._idle = None
         elif self._told:
             self._count_idle(
-                f"the confidence gate left out all of it ({left_out} tokens). Set min_confidence lower."
+                f"the confidence gate left out all {left_out} tokens. Lower min_confidence."
                 if left_out
-                else "neither the average of the student's weights nor the untrained model does what it is told. "
-                'Another teacher_wording, or teacher="base", may help.'
+                else "neither the average of the student's weights nor the untrained model follows the teacher's "
+                'context. Try another teacher_wording, or teacher="base".'
             )
         return {"gate/confidence": left_out}
 
@@ -219,9 +219,9 @@ class Batches:
         self._unheard = None if any(own) else self._unheard + 1
         if self._unheard == min(MOST_FAILED, self.settings.steps):
             raise NothingToTeach(
-                f"Nothing of what enrich explains was learned in {self._unheard} batches: told what was done, the "
-                f"teacher gives it less than {FOLLOWS:g} of the probability, and the action itself is learned. Leave "
-                "out enrich, or set recorded_rows=0, by which the teacher alone teaches."
+                f"In {self._unheard} batches nothing was learned from the explanations of enrich: the teacher gives "
+                f"the recorded action a probability below {FOLLOWS:g}, so only the action itself is learned. Leave out "
+                "enrich, or set recorded_rows=0 to learn from the teacher alone."
             )
 
     def compare(self, divergence: float, tokens: float) -> dict[str, float]:
@@ -247,11 +247,11 @@ class Batches:
         mean, least = total / count, self.settings.least_first_divergence
         if least > 0 and mean < least and not self.recorded_rows:
             raise NothingToTeach(
-                f"With its demonstration the teacher differs from the student by {mean:.2g} nats a token only (at "
-                f"least {least:g} are wanted): there is nothing to learn. The demonstration is "
-                "too weak, the student knows the tasks already, or, in a run that goes on from an adapter, an average "
-                'of its weights (teacher="ema") does what it has learned before, whatever it is told: the untrained '
-                'model (teacher="base") may not. least_first_divergence=0 trains all the same.'
+                f"With its demonstration the teacher differs from the student by only {mean:.2g} nats per token (at "
+                f"least {least:g} are required), so there is nothing to learn. The demonstration may be too weak, or "
+                "the student may already know the tasks. In a run with start_from, an averaged teacher "
+                '(teacher="ema") may also repeat what the adapter has learned despite its demonstration: try '
+                'teacher="base". To train anyway, set least_first_divergence=0.'
             )
         return {"step0_divergence": mean}
 
@@ -265,7 +265,7 @@ class Batches:
             return
         self._idle += 1
         if self._idle == min(MOST_FAILED, self.settings.steps):
-            raise NothingToTeach(f"The first {self._idle} batches taught nothing. Of the last: {why}")
+            raise NothingToTeach(f"The first {self._idle} batches taught nothing. In the last one, {why}")
 
     def jobs_of(self, number: int) -> list[Job]:
         """Return the episodes of this process in a step, in the order of the data loader."""
@@ -277,9 +277,9 @@ def _why_untold(results: Sequence[Result]) -> str:
     """Return the reason why the teacher had no context for a batch."""
     sampled = any(step.decision.completion.token_ids for result in results for step in result.steps)
     if not sampled and any(result.led for result in results):
-        return "the oracle took every step of every episode, and the student none. Set `lead` lower."
+        return "the oracle took every step of every episode, and the student none. Lower `lead`."
     return (
-        "nothing could be told about any step. The right actions may be of kinds that the student is not offered "
-        '(--set \'actions=["click","fill","select","press"]\' offers more), or about elements that it is not shown '
-        "(max_prompt_tokens)."
+        "the teacher had no information about any step. The right actions may be of kinds that the student is not "
+        'offered (to offer more, --set \'actions=["click","fill","select","press"]\'), or their elements may be '
+        "missing from its prompt (max_prompt_tokens)."
     )

@@ -40,14 +40,16 @@ def train_grpo(settings: GRPOSettings, out: str | Path, **options: Unpack[TrainO
     refuse_sdft_only(settings, workers=True)
     check_alone("GRPO")
     if settings.offline:
-        raise ValueError("GRPO plays its episodes: give tasks or demonstrations instead of recorded episodes.")
+        raise ValueError("GRPO plays its own episodes: give tasks or demonstrations instead of recorded episodes.")
     if settings.rollouts.ahead:
-        raise ValueError("rollouts.ahead is for SDFT: GRPO's samples are of the weights that learn from them.")
+        raise ValueError("rollouts.ahead works with SDFT only: GRPO must sample with the weights that it trains.")
 
     def check(*_: Any) -> MakeTrainer:
         check_live(settings, training_jobs(settings))
         if unjudged := [task for task in trained_tasks(settings) if not task_of(task).judges]:
-            raise ValueError(f"GRPO learns from rewards, and nobody judges {', '.join(map(short_name, unjudged))}.")
+            raise ValueError(
+                f"GRPO learns from rewards, but these tasks have no judge: {', '.join(map(short_name, unjudged))}."
+            )
         return _trainer
 
     return run_training(settings, out, check, **options)

@@ -68,19 +68,21 @@ def collect(settings: TrainSettings, policy: TransformersPolicy, path: Path) -> 
             failed = failed + 1 if all(result.masked for result in results) else 0
             if failed == min(MOST_FAILED, settings.steps):
                 raise RolloutError(
-                    f"The environment failed every episode of the last {failed} batches ({results[0].detail}). When "
-                    "that is mended, the same command begins again."
+                    f"The environment failed in every episode of the last {failed} batches ({results[0].detail}). Fix "
+                    "the cause, then run the same command again."
                 )
             rng = np.random.default_rng([settings.seed, step])
             rows += choose(samples_of(results, policy, lessons), settings.max_rows, rng)
     if not rows:
         raise RuntimeError(
-            "No oracle gave a demonstration: the tasks have none, or only such as act in ways that the agent is not "
-            "offered (actions)."
+            "No oracle gave a demonstration: the tasks have no oracle, or their oracles use kinds of actions that are "
+            "missing from the setting `actions`."
         )
     write_rows(rows, path)
     if masked:
-        warnings.warn(f"{masked} of {len(jobs)} episodes failed by the environment: no rows of them.", stacklevel=2)
+        warnings.warn(
+            f"{masked} of {len(jobs)} episodes failed because of the environment and gave no rows.", stacklevel=2
+        )
     return {"rows": len(rows), "masked": masked}
 
 
@@ -138,7 +140,7 @@ def row_trainer(run: Run, rows: Path | None, collect: Collect) -> Iterator[Demon
         collected = time.perf_counter() - start
     lines = [json.loads(line) for line in path.read_text("utf8").splitlines()]
     if len(lines) < settings.steps:
-        few = f"There are {len(lines)} demonstrations for {settings.steps} steps: they are learned from repeatedly."
+        few = f"There are only {len(lines)} demonstrations for {settings.steps} steps, so they are repeated."
         warnings.warn(few, stacklevel=2)
     samples = [Sample(one["env_id"], one["prompt_ids"], [], one["completion_ids"], [], [], None, None) for one in lines]
     trainer = DemonstrationTrainer(items=samples, processing_class=run.policy.tokenizer, **run.given)

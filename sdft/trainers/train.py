@@ -127,16 +127,16 @@ def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
     """Yield a trainer at recorded states, without environments."""
     settings, images = run.settings, shows_images(run.policy, run.settings)
     stored = load_stored(settings.episodes, images=images, hindsight=settings.looks_back)
-    _log.info("Learning offline, at recorded states: no browser is opened. %s", stored.text())
+    _log.info("Learning offline from recorded states; no browser is opened. %s", stored.text())
     states, held = offline_states(settings, images=images)
     if not held:
         if not settings.evaluate_every:
-            why = "Nothing is evaluated"
+            why = "Evaluation is off"
         elif len({one.what for one in stored.teaching(settings.actions)}) < FEWEST:
-            why = f"Fewer than {FEWEST} different episodes teach"
+            why = f"There are fewer than {FEWEST} different training episodes"
         else:
-            why = "All that the held-out episodes show is learned from others, too"
-        _log.warning("%s: none is held out, and no gain is claimed.", why)
+            why = "Training includes every state of the held-out episodes"
+        _log.warning("%s: no episode is held out, and no gain is claimed.", why)
     recordings = [] if images else recordings_of(dict.fromkeys(state.episode for state in states))
     trainer = run.library.trainer(jobs=state_jobs(settings, states), states=states, recordings=recordings, **about)
     agent = make_agent(trainer.policy, settings, sampling=False, guarded=True)

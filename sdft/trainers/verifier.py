@@ -35,9 +35,9 @@ def collect_verdicts(settings: TrainSettings, policy: TransformersPolicy, path: 
         rows += verdict_rows(some, policy)
     if not rows:
         raise EpisodeError(
-            f"{', '.join(settings.episodes)}: a verifier learns from claims that are true and from others, and of "
-            f"{len(claims)} in these episodes {sum(one.true for one in claims)} are true. Add episodes of several "
-            "steps that were judged solved."
+            f"{', '.join(settings.episodes)}: these episodes lack true or false claims "
+            f"({sum(one.true for one in claims)} of {len(claims)} claims are true). A verifier learns from both: add "
+            "episodes of several steps that were judged solved."
         )
     write_rows(rows, path)
     return {"rows": len(rows)}
@@ -57,7 +57,7 @@ def train_verifier(settings: TrainSettings, out: str | Path, **options: Unpack[T
         ValueError: as with `sdft.train`; or the settings name no `episodes`.
     """
     if not settings.offline:
-        raise ValueError("A verifier learns from recorded episodes: name their folders as episodes.")
+        raise ValueError("A verifier learns from recorded episodes: give their folders as `episodes`.")
     check_alone("A verifier")
     settings = settings.model_copy(update={"role": "verifier", "evaluate_every": 0})
     made = partial(row_trainer, rows=None, collect=collect_verdicts)

@@ -68,7 +68,7 @@ def html_root() -> Path:
     """
     spec = importlib.util.find_spec("miniwob")
     if spec is None or not spec.submodule_search_locations:
-        raise EnvError("MiniWoB++ is not installed; `pip install miniwob` brings its pages.")
+        raise EnvError("MiniWoB++ is not installed; `pip install miniwob` installs its pages.")
     return Path(next(iter(spec.submodule_search_locations))) / "html"
 
 
@@ -103,7 +103,7 @@ class MiniWobTask(Task):
         if name not in (*NAMES, *FLIGHTS):
             raise ValueError(f"There is no MiniWoB++ task {name!r}; `selfsurf envs --match MiniWoB` lists them.")
         if time_limit is not None and not 0 < time_limit <= LONGEST_LIMIT:
-            raise ValueError(f"A time limit is from 1 to {LONGEST_LIMIT} ms, or None, not {time_limit!r}.")
+            raise ValueError(f"time_limit must be from 1 to {LONGEST_LIMIT} ms, or None, not {time_limit!r}.")
         flight = name in FLIGHTS
         page = f"{name.replace('.', '/')}/wrapper.html" if flight else f"miniwob/{name}.html"
         super().__init__(start_url=f"{ORIGIN}/{page}")

@@ -55,7 +55,7 @@ class Scenario(Task):
         self, name: str, *, varied: bool = False, change: str = "", version: int = 0, ends: Ends = "verdict"
     ) -> None:
         if change and change not in CHANGES:
-            raise ValueError(f"There is no change {change!r} of scenarios: there are {', '.join(CHANGES)}.")
+            raise ValueError(f"There is no change {change!r} of scenarios; the changes are {', '.join(CHANGES)}.")
         origin = f"http://{self.site}.test"
         super().__init__(start_url=f"{origin}/{self.site}.html")
         self.sites = {origin: HTML}

@@ -159,8 +159,8 @@ def test_a_scale_that_is_off_by_a_last_bit_is_the_same(tiny: Path, tmp_path: Pat
         ({"peft_type": "LOHA"}, "peft_type='LOHA'"),
         ({"init_lora_weights": "pissa"}, "init_lora_weights='pissa'"),
         ({"a_setting_of_the_future": 1}, "a_setting_of_the_future=1"),
-        ({"alpha_pattern": {"q_proj": 99}}, "different rank or scale"),
-        ({"r": 8}, "has rank 4, its configuration says 8"),
+        ({"alpha_pattern": {"q_proj": 99}}, "different ranks or scales"),
+        ({"r": 8}, "has rank 4, but the configuration says 8"),
     ],
 )
 def test_what_mlx_can_not_express_is_refused(
@@ -175,9 +175,9 @@ def test_what_mlx_can_not_express_is_refused(
 @pytest.mark.parametrize(
     ("renamed", "reason"),
     [
-        ("base_model.model.model.layers.1.mlp.up_proj.lora_A.default.weight", "is no LoRA matrix"),
+        ("base_model.model.model.layers.1.mlp.up_proj.lora_A.default.weight", "is not a LoRA matrix"),
         ("base_model.model.model.layers.7.mlp.up_proj.lora_A.weight", "only lora_"),
-        ("base_model.model.model.layers.1.mlp.up_proj.magnitude", "is no LoRA matrix"),
+        ("base_model.model.model.layers.1.mlp.up_proj.magnitude", "is not a LoRA matrix"),
         (None, "only lora_b"),
     ],
 )
@@ -197,7 +197,7 @@ def test_a_layer_that_the_base_does_not_have_is_refused(tiny: Path, adapter: Pat
     weights = load_file(adapter / PEFT_WEIGHTS)
     moved = {key.replace(".layers.1.mlp.up_proj.", ".layers.7.mlp.up_proj."): value for key, value in weights.items()}
     save_file(moved, adapter / PEFT_WEIGHTS)
-    with pytest.raises(WrongBase, match=r"it has no model\.layers\.7\.mlp\.up_proj"):
+    with pytest.raises(WrongBase, match=r"which lacks model\.layers\.7\.mlp\.up_proj"):
         peft_to_mlx(adapter, tmp_path / "mlx", base=tiny)
 
 
@@ -216,11 +216,13 @@ def test_what_a_server_takes(adapter: Path, tiny: Path, tmp_path: Path) -> None:
     for expected in ("modules_to_save", "DoRA", "biases", "alpha_pattern"):
         assert expected in problems
     wide = save_random_adapter(tiny, tmp_path / "wide", r=40, use_rslora=True)
-    assert check_servable(wide, "vllm") == ["its rank is 40, the server's limit 16: start it with --max-lora-rank 64"]
+    assert check_servable(wide, "vllm") == [
+        "its rank is 40, but the server's limit is 16: start the server with --max-lora-rank 64"
+    ]
     assert check_servable(wide, "vllm", max_rank=64) == check_servable(wide, "tensorrt") == []
     assert "max_lora_rank=40" in check_servable(wide, "tensorrt", max_rank=32)[0]
     head = save_random_adapter(tiny, tmp_path / "head", target_modules=["q_proj", "lm_head"])
-    assert check_servable(head, "tensorrt") == ["it has no place for lm_head"]
+    assert check_servable(head, "tensorrt") == ["the server does not support lm_head"]
     assert check_servable(head, "vllm") == []
     tower = save_random_adapter(tiny, tmp_path / "tower")
     weights = {
@@ -229,7 +231,7 @@ def test_what_a_server_takes(adapter: Path, tiny: Path, tmp_path: Path) -> None:
     }
     save_file(weights, tower / PEFT_WEIGHTS)
     assert "--enable-tower-connector-lora" in check_servable(tower, "vllm")[0]
-    assert "would be taken for" in check_servable(tower, "tensorrt")[0]
+    assert "would be applied to" in check_servable(tower, "tensorrt")[0]
     mlx = peft_to_mlx(wide, tmp_path / "mlx", base=tiny)
     assert "not in PEFT's format" in check_servable(mlx, "vllm")[0]
 

@@ -33,7 +33,7 @@ def test_a_plain_one_is_taken(tmp_path, dtype, value):
     ("changed", "why"),
     [
         ({"r": 100_000_000}, "r can't be '100000000'"),
-        ({"r": 3}, "is of rank 2, and adapter_config.json says 3"),
+        ({"r": 3}, "has rank 2, but adapter_config.json says 3"),
         ({"r": True}, "r can't be"),
         ({"r": "left out"}, "r can't be 'None'"),
         ({"peft_type": "PROMPT_TUNING"}, "peft_type can't be 'PROMPT_TUNING'"),
@@ -43,10 +43,10 @@ def test_a_plain_one_is_taken(tmp_path, dtype, value):
         ({"init_lora_weights": "eva"}, "init_lora_weights can't be"),
         ({"use_dora": True}, "use_dora can't be"),
         ({"never_heard_of": 1}, "never_heard_of can't be"),
-        ({"values": np.nan}, "values that are no numbers"),
-        ({"values": 0x7FC0, "dtype": np.uint16}, "values that are no numbers"),
-        ({"values": np.inf, "dtype": np.float16}, "values that are no numbers"),
-        ({"name": "base_model.model.lm_head.{}"}, "is no matrix of a LoRA adapter"),
+        ({"values": np.nan}, "values that are not finite"),
+        ({"values": 0x7FC0, "dtype": np.uint16}, "values that are not finite"),
+        ({"values": np.inf, "dtype": np.float16}, "values that are not finite"),
+        ({"name": "base_model.model.lm_head.{}"}, "is not a matrix of a LoRA adapter"),
     ],
 )
 def test_anything_else_is_refused(tmp_path, changed, why):

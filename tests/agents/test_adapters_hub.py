@@ -132,7 +132,7 @@ def test_train_pushes_what_it_has_trained(hub, adapter, tmp_path):
     few(
         1,
         [
-            ("not a name", TOKEN, "'not a name' is no repository on the hub"),
+            ("not a name", TOKEN, "'not a name' is not a valid repository name"),
             ("me/links", "hf_wrong", "log in with `hf auth login`, or set HF_TOKEN"),
         ],
     ),

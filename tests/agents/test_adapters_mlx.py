@@ -121,7 +121,7 @@ def test_a_vision_model_gives_pefts_logits(save: Any, saved: Any, tmp_path: Path
             ("text", scale_doubled, r"logits differ from PEFT's"),
             ("text", one_matrix_zero, r"logits differ from PEFT's"),
             ("text", one_key_wrong, r"incompatible tensors"),
-            ("text", one_key_missing, r"lora_. is not in it"),
+            ("text", one_key_missing, r"lora_. is missing"),
             ("vision", scale_doubled, r"logits differ from PEFT's"),
             ("vision", one_key_wrong, r"lora_. is not used"),
             ("vision", one_module_unknown, r"does not fit the model"),

@@ -113,7 +113,7 @@ def test_no_file_is_run_only_because_an_adapter_names_it(adapter: Path, tmp_path
     )
     name = f"{tmp_path / 'own.py'}:Own"
     (adapter / "selfsurf.json").write_text(json.dumps({PROMPT: {"prompt": name}}))
-    with pytest.raises(AdapterError, match=r"if you know that file, give prompt='.*own\.py:Own'"):
+    with pytest.raises(AdapterError, match=r"If you trust that file, give prompt='.*own\.py:Own'"):
         agents.make(GUIDED, adapter=str(adapter))
     assert not (tmp_path / "ran").exists()
     assert acts(agents.make(GUIDED, adapter=str(adapter), prompt=name))["prompt"] == "own"

@@ -189,7 +189,7 @@ def test_an_answer_is_not_repeated_without_looking_though_the_goal_has_its_words
     flow = flow_of(episode)
     assert ([step.action["action"] for step in flow.steps], flow.ends) == (
         ["click"],
-        "finish: its text was read from a page",
+        "finish: its text comes from a page",
     )
 
 
@@ -222,7 +222,7 @@ def test_secrets_stay_references_and_confirmations_are_asked_for_again(play, tmp
     refused = CachedAgentAdapter(cache, oracle, needs_privileged=True)
     result, _ = play(refused, Pay(str(tmp_path / "site"), "Ben Okafor"), safety=never, max_episode_steps=4)
     assert result.outcome != "solved"
-    assert "did not work" in refused.did()["left"]
+    assert "an action failed" in refused.did()["left"]
 
     result, episode = play(oracle(), Pay(str(tmp_path / "site"), "Ada Moreau", key="nots3cret"))
     assert result.outcome == "solved"

@@ -204,7 +204,7 @@ def test_a_function_may_have_a_model_or_a_schema() -> None:
     assert loose({"item": "x" * 20_000}).endswith("… (20000 characters, cut)")
     assert loose({"thing": "x"}).startswith("Wrong arguments: ")
     for name in ("click", "act", "tap", "two words"):
-        with pytest.raises(FunctionError, match="can't be called"):
+        with pytest.raises(FunctionError, match="can't be named"):
             Function(name, "", Order, print)
     with pytest.raises(OptionError, match="same name"):
         agents.make("openai", model="m", base_url="http://127.0.0.1:9/v1", functions=[price_of, price_of])
@@ -275,12 +275,12 @@ def test_the_prompt_and_the_function_in_the_documentation_work(asking: Any, form
 
 
 def test_a_prompt_that_is_none_is_refused(asking: Any, form: Observation, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="There is no prompt 'chatty': choose auto, compact, chat, or give file"):
+    with pytest.raises(ValueError, match="Unknown prompt 'chatty': choose from auto, compact, chat, or give file"):
         asking(prompt="chatty")
     (tmp_path / "bare.py").write_text("class Bare:\n    def build(self, obs, turn, budget): ...\nclass Not: ...\n")
     with pytest.raises(ValueError, match="no build"):
         asking(prompt=f"{tmp_path / 'bare.py'}:Not")
-    with pytest.raises(TypeError, match="Bare writes no prompts: it lacks max_new_tokens"):
+    with pytest.raises(TypeError, match="Bare is not a prompt writer: it lacks max_new_tokens"):
         asking(prompt=f"{tmp_path / 'bare.py'}:Bare")
 
     class Silent(Chat):
@@ -288,7 +288,7 @@ def test_a_prompt_that_is_none_is_refused(asking: Any, form: Observation, tmp_pa
             return None
 
     agent, _ = asking("", prompt=Silent())
-    with pytest.raises(TypeError, match=r"Silent\.build returns a Prompt"):
+    with pytest.raises(TypeError, match=r"Silent\.build must return a Prompt"):
         agent.act(form)
 
 

@@ -370,7 +370,7 @@ def test_a_policy_that_was_made_before_is_taken() -> None:
             agents.make("graph", policy=policy, base_url=url)
         policy.close()
     for wrong in (object(), OpenAIPolicy, 3):
-        with pytest.raises(ValueError, match=r"made around a policy, and .* is none"):
+        with pytest.raises(ValueError, match=r"needs a policy, but .* is not a policy"):
             agents.make("graph", policy=wrong)
 
 

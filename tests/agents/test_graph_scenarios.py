@@ -93,7 +93,7 @@ def test_a_question_that_is_the_last_step_is_no_refusal(tmp_path: Path) -> None:
     assert ("confirm", "END") in taken(records)
     assert [step["actions"][0]["action"] for step in episode.steps()] == ["click", "ask_user"]
     assert (result.outcome, summary["terminal_reason"]) == ("timeout", "budget_exhausted")
-    assert "I may not" not in (episode.folder / "logs" / "agent.log").read_text()
+    assert "This is not allowed" not in (episode.folder / "logs" / "agent.log").read_text()
 
 
 @pytest.mark.slow

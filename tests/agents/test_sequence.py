@@ -252,7 +252,9 @@ def test_no_row_is_made_of_several_actions(policy: Any, form: Observation) -> No
     info = {"outcome": "running", "outcome_detail": "", "trainable": True, "score": {}, "timing": {}}
     result = Result(Job("MiniWoB/click-link-v0", 3), "solved", trainable=True)
     result.steps = [Step(form, agent.decisions[0], None, 0.0, info, form)]
-    with pytest.raises(ValueError, match=r"click-link-v0 seed 3 holds several actions.*play with max_actions=1"):
+    with pytest.raises(
+        ValueError, match=r"click-link-v0 seed 3 contains several actions.*play training episodes with max_actions=1"
+    ):
         rows_of([result], policy)
 
 

@@ -325,9 +325,9 @@ def test_a_reply_that_a_grammar_ends_without_a_token(engine: Engine, make: Any, 
 @pytest.mark.parametrize(
     ("backend", "guides", "says"),
     [
-        ("llguidance", {"schemas": [SCHEMA]}, "guided by grammar, but a schema"),
-        ("xgrammar", {"grammars": [GRAMMAR]}, "guided by schema, but a grammar"),
-        (None, {"grammars": [GRAMMAR]}, "guided by none, but a grammar"),
+        ("llguidance", {"schemas": [SCHEMA]}, "guidance=grammar, but a schema"),
+        ("xgrammar", {"grammars": [GRAMMAR]}, "guidance=schema, but a grammar"),
+        (None, {"grammars": [GRAMMAR]}, "guidance=none, but a grammar"),
         ("llguidance", {"grammars": [GRAMMAR, GRAMMAR]}, "2 grammars were given for 1"),
     ],
 )
@@ -494,7 +494,7 @@ def test_failures_of_the_engine_are_not_the_agents(engine: Engine, make: Any) ->
 
 def test_requests_that_cannot_be_answered(engine: Engine, make: Any) -> None:
     made = make(engine={"max_seq_len": 40})
-    with pytest.raises(ValueError, match="exceed the context of 40"):
+    with pytest.raises(ValueError, match="exceed the context length of 40"):
         made.complete([PAGE], max_new_tokens=30)
     for options in ({"temperature": -1.0}, {"max_new_tokens": 0}):
         with pytest.raises(ValueError, match="at least"):

@@ -82,7 +82,7 @@ def test_weights_that_are_not_numbers_are_no_failure_of_the_infrastructure(
     try:
         with torch.no_grad():
             weight.fill_(float("nan"))
-        with pytest.raises(BrokenModel, match=r"not numbers.*Take another adapter") as raised:
+        with pytest.raises(BrokenModel, match=r"not numbers.*Use another adapter") as raised:
             policy.complete([RAGGED[2]], max_new_tokens=2, temperature=temperature, grammars=['start: "yes" | "no"'])
     finally:
         with torch.no_grad():

@@ -158,16 +158,16 @@ def test_an_adapter_over_four_bits(folder: Path, tmp_path: Path) -> None:
 
 
 def test_wrong_ways_to_load(folder: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="the only one is 'nf4'"):
+    with pytest.raises(ValueError, match="the only supported value is 'nf4'"):
         TransformersPolicy(folder, quantization="int3")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Unknown dtype"):
         TransformersPolicy(folder, dtype="int8")
     with pytest.raises(ValueError, match="Unknown device"):
         TransformersPolicy(folder, device="gpu")
     if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="torch sees 0 CUDA devices"):
+        with pytest.raises(ValueError, match="torch finds 0 CUDA devices"):
             TransformersPolicy(folder, device="cuda:1")
-    with pytest.raises(ValueError, match="can't be quantised any more"):
+    with pytest.raises(ValueError, match="can't be quantised"):
         TransformersPolicy(loading.load(folder).model, tokenizer, quantization="nf4")
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)
     monkeypatch.setattr(loading, "find_spec", lambda name: None)

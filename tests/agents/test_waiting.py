@@ -63,8 +63,8 @@ class Looks:
     ("rows", "answer", "followed"),
     [
         (1, "gone: ", ["wait", "click"]),
-        (2, "index: .* but There are several elements like it here.", ["wait"]),
-        (0, "index: .* but There is no button named 'Delete account' here.", ["wait"]),
+        (2, "index: .* Several elements on the page match this action.", ["wait"]),
+        (0, "index: .* There is no button named 'Delete account' here.", ["wait"]),
     ],
 )
 def test_what_was_allowed_is_done_on_the_same_element_of_the_page_now_or_not_at_all(rows, answer, followed):

@@ -291,17 +291,17 @@ class _Cookies(browser_env.Task):
 def test_wrong_use_says_what_to_do(open_page):
     with pytest.raises(ValueError, match="not both"):
         gymnasium.make("Browser-v0", task=browser_env.Task(), start_url="x")
-    with pytest.raises(ValueError, match="render_mode is one of"):
+    with pytest.raises(ValueError, match="render_mode must be one of"):
         browser_env.BrowserEnv(render_mode="svg")
-    with pytest.raises(ValueError, match=r"an id, not a URL: gymnasium.make\('MiniWoB/click-test-v0'\)"):
+    with pytest.raises(ValueError, match=r"an id, not a URL: use gymnasium.make\('MiniWoB/click-test-v0'\)"):
         browser_env.BrowserEnv("MiniWoB/click-test-v0")
     for seeds in ([], range(0), [-1], ["a"], "12", 3):
-        with pytest.raises(ValueError, match=r"^seeds is a range or list of whole numbers"):
+        with pytest.raises(ValueError, match=r"^seeds must be a range or list of non-negative integers"):
             browser_env.BrowserEnv(PAGE, seeds=seeds)
     env, _ = open_page("<p>x")
     with pytest.raises(ValueError, match="Unknown reset options"):
         env.reset(options={"urls": 1})
-    with pytest.raises(ValueError, match="click-test-v0 sets its own page and goal: it takes no goal or start_url"):
+    with pytest.raises(ValueError, match="click-test-v0 sets its own page and goal: leave out goal and start_url"):
         browser_env.BrowserEnv(task="MiniWoB/click-test-v0").reset(options={"goal": "Wait.", "start_url": PAGE})
     with pytest.raises(browser_env.EnvError, match="Call reset"):
         browser_env.BrowserEnv(PAGE).step({"action": "back"})
@@ -397,9 +397,9 @@ def test_a_task_is_given_as_its_class_and_its_oracle_acts_in_any_form():
     assert env.unwrapped.privileged() == {"action": {"action": "click", "id": 1}, "reason": "It goes."}
     env.close()
     assert (Shown.id, Priced.id, browser_env.Task().id) == ("Shown", "Priced", "open")
-    with pytest.raises(ValueError, match=r"Priced can't be made without arguments: give Priced\(...\)"):
+    with pytest.raises(ValueError, match=r"Priced can't be created without arguments: give Priced\(...\)"):
         browser_env.BrowserEnv(task=Priced)
-    with pytest.raises(ValueError, match=r"task= is a browser_env\.Task, its class or its name, not 3"):
+    with pytest.raises(ValueError, match=r"task= must be a browser_env\.Task, its class or its name, not 3"):
         browser_env.BrowserEnv(task=3)
 
 

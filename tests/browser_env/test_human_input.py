@@ -23,7 +23,7 @@ def test_a_question_waits_beyond_the_deadline_and_the_answer_completes_its_step(
     assert (reward, terminated, truncated, info["outcome"]) == (0, False, False, "running")
     assert obs["messages"][-1] == {"role": "assistant", "text": "Which colour?"}
     time.sleep(0.8)
-    with pytest.raises(TypeError, match="An answer is a text, not int"):
+    with pytest.raises(TypeError, match="An answer must be a string, not int"):
         env.unwrapped.answer(5)
     obs, *_, info = env.unwrapped.answer("Blue.")
     assert "waiting" not in info
@@ -185,9 +185,9 @@ def test_asynchronously_an_answer_comes_from_another_task(tmp_path):
 
 @pytest.mark.parametrize("options", [{"user": "sometimes"}, {"user": 3}])
 def test_a_user_who_can_not_be_is_refused(options):
-    with pytest.raises(ValueError, match='user is a function or "later"'):
+    with pytest.raises(ValueError, match='user must be a function or "later"'):
         AsyncBrowserEnv("data:text/html,x", **options)
-    with pytest.raises(ValueError, match=r'Safety\.confirm is a function, "ask", "later" or None'):
+    with pytest.raises(ValueError, match=r'Safety\.confirm must be a function, "ask", "later" or None'):
         Safety(confirm="always")
 
 

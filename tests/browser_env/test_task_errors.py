@@ -163,19 +163,19 @@ class Unscored(Task):
     few(
         4,
         [
-            (Read(0.5), "score_of returns a Score, not 0.5: Read in "),
+            (Read(0.5), "score_of must return a Score, not 0.5: Read in "),
             (Throws(None), "the task's verdict threw ReferenceError: missing is not defined"),
-            (Unscored(), "the task's score_of raised NotImplementedError: a task with a verdict needs"),
-            (Returns(None), "score returns a Score, not None: Returns in "),
-            (Returns((0.5, True)), "score returns a Score, not (0.5, True): Returns in "),
+            (Unscored(), "the task's score_of raised NotImplementedError: a task with a verdict must define"),
+            (Returns(None), "score must return a Score, not None: Returns in "),
+            (Returns((0.5, True)), "score must return a Score, not (0.5, True): Returns in "),
             (
                 Returns(lambda: Score(details="fine")),
-                "the task's score raised ValueError: A score's details are a dict",
+                "the task's score raised ValueError: A score's details must be a dict",
             ),  # type: ignore[arg-type]
             (Returns(lacking), "The shop's server is down."),
-            (Plain(None), "score has to be async, `async def score`: Plain in "),
-            (Seen(0), "score_seen returns a Score, not 0: Seen in "),
-            (SeenLater(None), "score_seen is a plain function, `def score_seen`, not async: SeenLater in "),
+            (Plain(None), "score must be async (`async def score`): Plain in "),
+            (Seen(0), "score_seen must return a Score, not 0: Seen in "),
+            (SeenLater(None), "score_seen must be a plain function (`def score_seen`), not async: SeenLater in "),
         ],
     ),
 )

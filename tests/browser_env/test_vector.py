@@ -157,7 +157,7 @@ def test_several_tasks_in_one():
 
 
 def test_tasks_that_do_not_go_together():
-    with pytest.raises(ValueError, match="2 tasks need as many environments"):
+    with pytest.raises(ValueError, match="at most num_envs=1, not 2 tasks"):
         gymnasium.make_vec("Browser-v0", tasks=[Task(), Task()])
     with pytest.raises(ValueError, match="not both"):
         gymnasium.make_vec("MiniWoB/click-test-v0", num_envs=2, tasks=[Task(), Task()])
@@ -261,7 +261,7 @@ def test_a_step_limit_is_one_as_gymnasium_has_it():
         *_, truncated, infos = envs.step([WAIT])
         assert (truncated[0], infos["outcome"][0]) == (False, "running")
     envs.close()
-    with pytest.raises(ValueError, match="max_episode_steps is at least 1, or -1 for no limit, not 0"):
+    with pytest.raises(ValueError, match="max_episode_steps must be at least 1, or -1 for no limit, not 0"):
         VectorBrowserEnv(1, task=MiniWobTask("click-option"), max_episode_steps=0)
 
 

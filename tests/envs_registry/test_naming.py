@@ -124,17 +124,20 @@ def test_what_is_not_there_says_what_may_be_meant(shop, monkeypatch):
         (f"{shop}.py:PRICE", "no class 'PRICE'"),
         ("nowhere:Order", "no module 'nowhere'"),
         (f"{shop}_envs:{shop}/Ordre-v0", f"did you mean {shop}/Order-v0"),
-        ("CartPole-v1", "no environment with a browser"),
-        ("Browser-v0", "needs both"),
-        ("shop.toml#test", "of a suite, `envs_registry.task_names` gives the tasks"),
-        ("zzz", "`selfsurf envs` lists the ids. Your own is file.py:Class, or module:ID if that module registers it"),
+        ("CartPole-v1", "not as an environment with a browser"),
+        ("Browser-v0", "needs a start page and a goal"),
+        ("shop.toml#test", "`envs_registry.task_names` lists the tasks of a suite"),
+        (
+            "zzz",
+            "`selfsurf envs` lists the ids. Name your own task file.py:Class, or module:ID if a module registers it",
+        ),
         ("Market/Order-v0", "no task 'Market/Order-v0'; `selfsurf envs` lists the ids"),
     ):
         with pytest.raises(ValueError, match=said):
             task_of(name)
-    with pytest.raises(ValueError, match=f"a task in it is named {shop}.py:Class"):
+    with pytest.raises(ValueError, match=f"name a task in it {shop}.py:Class"):
         task_names(f"{shop}.py")
-    with pytest.raises(ValueError, match="plain data"):
+    with pytest.raises(ValueError, match="must be JSON data"):
         name_of(task_of(f"{shop}:Order", price=3).__class__(price=object()))
 
 

@@ -39,7 +39,7 @@ def test_both_ways_to_make_an_environment():
 
 
 def test_ids_that_are_no_task_say_so():
-    with pytest.raises(ValueError, match="no environment with a browser"):
+    with pytest.raises(ValueError, match="not as an environment with a browser"):
         envs_registry.task_of("CartPole-v1")
 
 
@@ -68,11 +68,14 @@ def test_environments_take_tasks_by_their_names(tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("MiniWoB/clik", r"'MiniWoB/clik' is no URL: .* There is no task 'MiniWoB/clik'; did you mean MiniWoB/click-"),
+        (
+            "MiniWoB/clik",
+            r"'MiniWoB/clik' is not a URL: .* There is no task 'MiniWoB/clik'; did you mean MiniWoB/click-",
+        ),
         ("cafe_of_test.py:Order", "There is no file .*cafe_of_test.py"),
         ("MiniWoB/click-test-v0?data_mode=test", "is a task's name, not a URL: give task="),
-        ("localhost:8000", "begins with its scheme, such as https://.$"),
-        ("example.com/shop", "begins with its scheme, such as https://. There is no task"),
+        ("localhost:8000", "begins with a scheme, such as https://.$"),
+        ("example.com/shop", "begins with a scheme, such as https://. There is no task"),
     ],
 )
 def test_a_start_page_that_looks_like_a_task_is_refused_with_what_may_be_meant(given, said):
@@ -88,7 +91,7 @@ def test_an_address_is_a_start_page(page):
 @pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec, AsyncBrowserEnv])
 @pytest.mark.parametrize("env_id", ["MiniWoB/click-test-v0", "Scenario/order-v0"])
 def test_an_id_of_a_task_takes_no_other_task(make, env_id):
-    with pytest.raises(ValueError, match="already: leave out task=, or make Browser-v0 with it"):
+    with pytest.raises(ValueError, match="leave out task=, or use it with Browser-v0"):
         make(env_id, task="MiniWoB/click-link-v0")
 
 
@@ -199,10 +202,10 @@ def test_an_id_is_registered_once_and_for_a_task(tmp_path):
     own = f"{tmp_path}/own.py:Order"
     selfsurf.register("Own/Order-v0", own)
     selfsurf.register("Own/Order-v0", own)
-    with pytest.raises(ValueError, match=r"registered already, for .*own\.py:Order"):
+    with pytest.raises(ValueError, match=r"already registered for .*own\.py:Order"):
         selfsurf.register("Own/Order-v0", own, price=4)
     for task in (lambda: Task(), partial(Task, goal="x"), dict):
-        with pytest.raises(ValueError, match=r"file\.py:Class, not by "):
+        with pytest.raises(ValueError, match=r"file\.py:Class, not "):
             selfsurf.register("Own/Odd-v0", task)
     with pytest.raises(ValueError, match="namespace and a version"):
         selfsurf.register("Order", own)

@@ -38,11 +38,11 @@ def test_a_python_file_is_a_suite_with_its_own_tasks(tmp_path):
         ("seeds = 5", "tasks is missing"),
         ('tasks = ["a", "a"]', "has a twice"),
         ('tasks = ["a"]\nseeds = [1, 1]', "has a seed twice"),
-        ('tasks = ["a"]\nseeds = "five"', "seeds is a number"),
+        ('tasks = ["a"]\nseeds = "five"', "seeds must be a number"),
         ('tasks = ["a"]\nseeds = 0', "has no seeds"),
         ('tasks = [{ id = "a", spilt = "x" }]', "task 1: spilt is not one of"),
         ("tasks = [3]", "task 1: expected a table"),
-        ('tasks = "a"', "tasks is a list"),
+        ('tasks = "a"', "tasks must be a list"),
         ('tasks = ["a"]\nmax_steps = 0', "max_steps"),
     ],
 )
@@ -54,12 +54,12 @@ def test_a_wrong_file_is_said_to_be(tmp_path, text, said):
 
 def test_what_is_not_there_is_said_to_be_missing(tmp_path):
     with pytest.raises(
-        SuiteError, match=r"There is no suite 'shop': there are miniwob, misled, scenarios, or a .toml or .py file"
+        SuiteError, match=r"There is no suite 'shop': give miniwob, misled, scenarios, or a .toml or .py file"
     ):
         load_suite("shop")
     with pytest.raises(SuiteError, match="can't be read"):
         load_suite(tmp_path / "none.toml")
     with pytest.raises(ValueError, match="did you mean MiniWoB/click-test-v0"):
         SuiteTask("MiniWoB/click-test").make()
-    with pytest.raises(SuiteError, match="No task of the suite x matches all of these"):
+    with pytest.raises(SuiteError, match="No task of the suite x matches all the given splits"):
         Suite("x", (SuiteTask("a", "train", ("g",)), SuiteTask("b", "test"))).only(splits=["test"], groups=["g"])

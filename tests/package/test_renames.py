@@ -43,7 +43,7 @@ def test_an_old_import_names_the_new_one_which_is_there(old: str) -> None:
     for statement in (f"import selfsurf.{old}", f"from {package} import {name}"):
         if statement == "from selfsurf.sdft import train":  # which is the function
             continue
-        with pytest.raises(Renamed, match=f"is selfsurf.{IMPORTS[old]} now"):
+        with pytest.raises(Renamed, match=f"of 0.1.0 is now selfsurf.{IMPORTS[old]}"):
             exec(statement)
     assert find_spec(f"selfsurf.{old}") is None, "who only asks gets an answer"
 
@@ -56,7 +56,7 @@ assert importlib.util.find_spec("browser_env") is None
 try:
     from browser_env import Task
 except ModuleNotFoundError as error:
-    assert error.name == "browser_env" and str(error) == "There is no module browser_env; it is selfsurf.browser_env."
+    assert error.name == "browser_env" and str(error) == "There is no module browser_env; import selfsurf.browser_env."
 else:
     raise AssertionError
 sys.path.insert(0, sys.argv[1])
@@ -84,21 +84,21 @@ def test_files_of_ones_own_are_told_what_they_import(tmp_path: Path, monkeypatch
     (tmp_path / "shop.py").write_text("from browser_env import Task\nclass Order(Task): ...\n")
     (tmp_path / "old.py").write_text("from selfsurf.browser_env.record import Recorder\nclass Order: ...\n")
     (tmp_path / "suite.py").write_text("from envs_registry.suites import Suite\n")
-    for file, says in (("shop", "it is selfsurf.browser_env"), ("old", "record.recorder.Recorder now")):
+    for file, says in (("shop", "import selfsurf.browser_env"), ("old", "record.recorder.Recorder")):
         for command in (["run", "--task"], ["bench", "run"], ["run", "--task", TASK, "--agent"], ["train"]):
             result = CliRunner().invoke(app, [*command, f"{tmp_path}/{file}.py:Order"])
             assert (result.exit_code, says in " ".join(result.output.replace("│", " ").split())) == (2, True)
-    with pytest.raises(ValueError, match=r"it is selfsurf\.envs_registry"):
+    with pytest.raises(ValueError, match=r"import selfsurf\.envs_registry"):
         load_suite(tmp_path / "suite.py")
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("agents.policies.transformers:TransformersPolicy", "There is no module agents; it is selfsurf.agents"),
-        ("selfsurf.agents.policies.mlx:MLXPolicy", r"is selfsurf\.agents\.policies\.mlx\.policy\.MLXPolicy now"),
-        ("selfsurf.agents.parse:parse", r"is selfsurf\.agents\.reply\.parse now"),
-        ("nothing:Class", "There is no module 'nothing' to take a class from"),
+        ("agents.policies.transformers:TransformersPolicy", "There is no module agents; import selfsurf.agents"),
+        ("selfsurf.agents.policies.mlx:MLXPolicy", r"is now selfsurf\.agents\.policies\.mlx\.policy\.MLXPolicy"),
+        ("selfsurf.agents.parse:parse", r"is now selfsurf\.agents\.reply\.parse"),
+        ("nothing:Class", "There is no module 'nothing'"),
     ],
 )
 def test_a_class_by_an_old_name_is_answered(name: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:

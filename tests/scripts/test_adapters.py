@@ -31,7 +31,7 @@ def test_an_adapter_is_shown_converted_and_verified(base: Path, tmp_path: Path) 
     adapter = save_random_adapter(base, tmp_path / "adapter", r=20)
     shown = run("show", adapter, "--base", base)
     assert shown.exit_code == 0
-    assert "start it with --max-lora-rank 32" in shown.stdout
+    assert "start the server with --max-lora-rank 32" in shown.stdout
     assert "can be served" in shown.stdout  # by TensorRT-LLM, whose limit is higher
     done = run("convert", adapter, tmp_path / "mlx", "--to", "mlx", "--base", base, "--verify", "--json")
     assert done.exit_code == 0, done.output
@@ -67,7 +67,7 @@ def test_what_is_refused_is_said_in_one_line(base: Path, tmp_path: Path) -> None
 def test_damaged_weights_and_a_format_that_is_there_already_are_said_in_one_line(base: Path, tmp_path: Path) -> None:
     adapter = save_random_adapter(base, tmp_path / "adapter")
     same = run("convert", adapter, tmp_path / "out", "--to", "peft", "--base", base)
-    assert (same.exit_code, same.stderr) == (1, f"The adapter at {adapter} is in PEFT's format already.\n")
+    assert (same.exit_code, same.stderr) == (1, f"The adapter at {adapter} is already in PEFT's format.\n")
     weights = adapter / "adapter_model.safetensors"
     whole = weights.read_bytes()
     for cut in (whole[:-100], whole[:100], whole[:5], b""):

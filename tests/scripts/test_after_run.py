@@ -61,10 +61,12 @@ def test_a_solved_run_leaves_an_adapter_beside_its_episode(ran):
     assert result.exit_code == 0, result.output
     folder = training_folder(episode)
     said = " ".join(result.output.split())
-    assert said.index("solved. Used: ") < said.index("Learned: what solved it. It does 1 of 1 such actions")
+    assert said.index("solved. Used: ") < said.index(
+        "Learned: the actions that reached the goal. The adapter does 1 of 1 such actions"
+    )
     assert "1.00 before and 1.00 after; perplexity" in said
-    assert "shows no gain elsewhere, and no loss" in said
-    assert "0% of the rows were learned from the teacher, the others as it was done" in said, (
+    assert "shows neither a gain nor a loss elsewhere" in said
+    assert "0% of the rows were learned from the teacher, the others from the recorded action" in said, (
         "random weights can't read"
     )
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -142,12 +144,12 @@ def test_what_is_lost_is_undone_and_the_old_adapter_stays(ran, copy, monkeypatch
     before = {path.name: path.read_bytes() for path in old.iterdir()}
     learned, code = learn(copy, ran, {"adapter": str(old)})
     assert (learned.adapter, learned.verdict, code) == (None, "solved", 0)
-    assert learned.why.startswith("each attempt was undone ("), learned.why
+    assert learned.why.startswith("every update was undone ("), learned.why
     assert "perplexity rose" in learned.why
     assert learned.evaluation["rollbacks"] == 1
     assert not training_folder(copy).exists()
     assert {path.name: path.read_bytes() for path in old.iterdir()} == before
-    assert f"The adapter {old} is as it was." in after_run.said(learned, {"adapter": str(old)}, [])
+    assert f"The adapter {old} is unchanged." in after_run.said(learned, {"adapter": str(old)}, [])
 
 
 @pytest.mark.slow
@@ -173,7 +175,7 @@ def test_an_update_that_fails_is_not_the_runs_failure(ran, copy, monkeypatch):
     ("says", "why"),
     [
         ("env_error", "the infrastructure failed"),
-        ("failed", "it was not solved, no step earned a reward, and where"),
+        ("failed", "the goal was not reached, no step earned a reward, and no"),
         ("", "nobody said whether"),
     ],
 )
@@ -215,7 +217,7 @@ def test_a_failed_run_teaches_what_worked_later_in_it(ran, tmp_path, monkeypatch
     [
         (["--agent", "oracle"], "not those of oracle"),
         (["--agent", "openai", "--model", "m", "--set", "base_url=http://127.0.0.1:9/v1"], "not those of openai"),
-        (["--set", "max_actions=3"], "training knows no other max_actions than its own"),
+        (["--set", "max_actions=3"], "training does not support this value of max_actions"),
         (["--set", "constrained=false"], "training knows no other constrained than its own"),
         (["--set", "dtype=fp16"], "a model in fp16 can't be trained"),
         ([], "copy-training is there already"),

@@ -281,7 +281,7 @@ def test_a_killed_run_goes_on_in_the_background(site: Any, kept: WaitingRun, com
     assert until(lambda: not kept.running.exists(), 40), Path(said["log"]).read_text()
     assert Episode(kept.folder).meta["outcome"] == "stopped"
     assert site.done == ["/done"]
-    assert "this one goes on with it" in Path(said["log"]).read_text()
+    assert "continues in this process" in Path(said["log"]).read_text()
     assert Episode(kept.folder).damage() == []
 
 
@@ -364,7 +364,7 @@ def test_killed_around_a_confirmed_action_which_is_done_once(
     then = command("answer", kept.folder, "--json")
     if point == "answering":  # it was not done, so the agent decides anew, and asks again
         assert until(lambda: "'Delete account'" in asks(kept), 40)
-        assert asks(kept).endswith("(allowed before, and interrupted while it was done: it may have happened already)")
+        assert asks(kept).endswith("(allowed before, but interrupted: the action may already have happened)")
         assert site.done == []
         assert CliRunner().invoke(app, ["answer", str(kept.folder), "yes"]).exit_code == 0
     assert end_of(then)["outcome"] == "stopped"
@@ -414,7 +414,7 @@ def test_the_browser_is_killed_too(site: Any, kept: WaitingRun, command: Any, wa
     said = end_of(command("answer", kept.folder, "Blue.", "--json"))
     assert (said["outcome"], site.done) == ("stopped", ["/done"])
     after = steps_of(kept)[2]["observation"]
-    assert after["last_error"].startswith("The browser was lost, with its tabs and what was typed.")
+    assert after["last_error"].startswith("The browser was lost, with its tabs and all typed text.")
     assert (after["title"], after["elements"][0]["value"]) == ("Shop", "")
 
 
@@ -456,7 +456,7 @@ def test_a_run_that_can_not_go_on_now_is_left_for_later(
     out, _ = (process := command("answer", kept.folder, "Blue.", "--json")).communicate(timeout=90)
     said = json.loads(out)
     assert (process.returncode, said["outcome"]) == (1, "running")
-    assert said["error"].endswith(f"Go on with: selfsurf answer {kept.folder}")
+    assert said["error"].endswith(f"Continue with: selfsurf answer {kept.folder}")
     monkeypatch.delenv("SELFSURF_BROWSER")
     assert end_of(command("answer", kept.folder, "--json"))["outcome"] == "stopped"
     assert site.done == ["/done"]
@@ -670,7 +670,7 @@ def test_what_was_left_or_waits_is_listed_and_ended(
         printed, _ = process.communicate(timeout=20)
         assert process.returncode in (130, 143)
         assert json.loads(printed.splitlines()[-1])["outcome"] == "stopped", printed
-        assert "Go on with" not in printed
+        assert "Continue with" not in printed
     ended = Episode(kept.folder)
     assert (ended.meta["outcome"], ended.damage()) == ("stopped", [])
     assert ended.meta["outcome_detail"] == "Ended by the user, who was asked: Which colour?"
@@ -678,7 +678,7 @@ def test_what_was_left_or_waits_is_listed_and_ended(
         [log] = tmp_path.glob(f"logs/*/*/{ended.meta['traceId']}")
         assert until((log / "summary.json").exists)
         assert json.loads((log / "summary.json").read_text())["decision"] == "stopped"
-    assert "No run in runs/ waits." in CliRunner().invoke(app, ["answer"]).output
+    assert "No run in runs/ is waiting." in CliRunner().invoke(app, ["answer"]).output
     over = CliRunner().invoke(app, ["answer", str(kept.folder), "Blue."])
     assert (over.exit_code, "waits for nobody" in over.output) == (2, True)
 
@@ -686,11 +686,11 @@ def test_what_was_left_or_waits_is_listed_and_ended(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--task", "MiniWoB/click-test-v0"], "--wait goes with --goal or --spec"),
-        (["--goal", "Look.", "--device", "iPhone 15"], "a detached browser can't be given device"),
+        (["--task", "MiniWoB/click-test-v0"], "--wait needs --goal or --spec"),
+        (["--goal", "Look.", "--device", "iPhone 15"], "a detached browser doesn't support device"),
         (["--goal", "Look.", "--proxy", "env:PROXY"], "a detached browser can't log in to a proxy"),
-        (["--goal", "Look.", "--env", "detached=x"], "detached: --wait gives it"),
-        (["--goal", "Look.", "--redacted", "full"], "--wait goes with --redacted secrets"),
+        (["--goal", "Look.", "--env", "detached=x"], "detached is set by --wait"),
+        (["--goal", "Look.", "--redacted", "full"], "--wait needs --redacted secrets"),
     ],
 )
 def test_what_can_not_wait_is_refused(

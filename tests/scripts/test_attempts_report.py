@@ -120,7 +120,7 @@ def runs(logged, tmp_path, name, right, wrong, error="timeout"):
         (60, 40, "timeout", 1, "failed: stagehand: success 60.0%"),
         (94, 6, "blocked", 1, "failed: stagehand: new error blocked: 6 of 100 attempts"),
         (95, 5, "blocked", 0, "passed: stagehand"),
-        (15, 5, "timeout", 3, "too few attempts to tell it from chance"),
+        (15, 5, "timeout", 3, "too few attempts to rule out chance"),
         (10, 0, "timeout", 3, "can't tell: stagehand: too few attempts: 10 now and 100 in the baseline; 20 are needed"),
     ],
 )  # fmt: skip
@@ -165,11 +165,11 @@ def test_thresholds_come_from_a_file_and_the_baseline_may_lie_where_the_report_g
     [
         (["nowhere"], "There are no attempt logs in nowhere/browser-automation"),
         (["logs", "--gate"], "--gate needs --baseline"),
-        (["logs", "--since", "yesterday"], "a day is written as 2026-11-25"),
-        (["logs", "--baseline", "bad.json"], "is no report's figures"),
+        (["logs", "--since", "yesterday"], "write a day as 2026-11-25"),
+        (["logs", "--baseline", "bad.json"], "does not hold the figures of a report"),
         (["logs", "--baseline", "none.json"], "can't be read"),
         (["logs", "--thresholds", "bad.toml"], "max_drop"),
-        (["logs", "--out", "r.json"], "the figures go to r.json"),
+        (["logs", "--out", "r.json"], "r.json is the file for the figures"),
     ],
 )
 def test_what_can_not_be_is_refused_before_anything_is_written(tmp_path, logged, monkeypatch, arguments, says):

@@ -25,8 +25,8 @@ def test_recordings_choose_what_none_before_has_chosen():
 
 def test_what_there_is_not_is_refused_with_what_there_is():
     for words, says in (
-        (["--flow", "hotel"], "--flow hotel: there are register"),
-        (["--kind", "thrice"], "there are again, varied"),
+        (["--flow", "hotel"], "--flow hotel is unknown; choose from register"),
+        (["--kind", "thrice"], "choose from again, varied"),
     ):
         result = CliRunner().invoke(app, ["bench", "flows", *words], env={"COLUMNS": "300"})
         assert result.exit_code == 2

@@ -51,7 +51,7 @@ def test_a_provider_that_only_says_so_has_failed(tmp_path: Path) -> None:
     code, figures = run("--provider", careless, "--scenario", "register", "--logs", str(tmp_path))
     (row,) = figures["rows"]
     assert (code, row["solved"]) == (1, 0)
-    assert (row["failed"][0]["scenario"], row["failed"][0]["why"]) == ("register", "the page got nothing")
+    assert (row["failed"][0]["scenario"], row["failed"][0]["why"]) == ("register", "the page received nothing")
 
 
 def test_a_live_page_is_looked_at_and_the_checklist_ticked(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_growth_is_calculated_from_the_figures_of_a_file(tmp_path):
     assert found.exit_code == 0, found.output
     points = json.loads(found.stdout)
     assert [point["browsers"] for point in points][-1] == 1000
-    assert points[-1]["saturated"] == "the process that takes results in"
+    assert points[-1]["saturated"] == "the process that collects results"
     assert points[-1]["steps_per_second"] == 2000
     assert points[0]["steps_per_second"] == 20
     shown = CliRunner().invoke(app, words[:-1])
@@ -41,8 +41,8 @@ def test_missing_figures_are_named():
     [
         (["--figures", "{folder}/missing.json"], "missing.json can't be read: No such file or directory."),
         (["--figures", "{folder}"], "can't be read: Is a directory."),
-        (["--figures", "{folder}/none.json"], "none.json is no measurement of `bench rollouts --json`"),
-        (["--figures", "{folder}/list.json"], "list.json is no measurement of `bench rollouts --json`"),
+        (["--figures", "{folder}/none.json"], "none.json is not the output of `bench rollouts --json`"),
+        (["--figures", "{folder}/list.json"], "list.json is not the output of `bench rollouts --json`"),
         (["--set", "steps=many"], "--set steps: 'many' is no number"),
     ],
 )
@@ -53,7 +53,7 @@ def test_figures_that_can_not_be_are_refused(tmp_path, arguments, says):
     found = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["rollouts", "--scale", "10", *words])
     assert (found.exit_code, says in found.output) == (2, True), found.output
     found = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["rollouts", *words])
-    assert (found.exit_code, "goes with --scale" in found.output) == (2, True), found.output
+    assert (found.exit_code, "only with --scale" in found.output) == (2, True), found.output
 
 
 def test_hidden_is_what_went_on_beside_the_shorter():

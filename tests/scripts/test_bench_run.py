@@ -133,14 +133,14 @@ def test_an_oracle_on_a_suite_of_ones_own(suite, tmp_path):
     assert about["agent"]["name"] == "oracle"
     before = (tmp_path / "run" / "results.jsonl").read_bytes()
     again = bench(suite, "--agent", "oracle", "--out", tmp_path / "run")
-    assert "Every episode has a verdict already; nothing was run." in again.stderr
+    assert "Nothing was run: every episode has a verdict already." in again.stderr
     assert (tmp_path / "run" / "results.jsonl").read_bytes() == before
     bench(suite, "--agent", "oracle", "--seeds", "1-3", "--out", tmp_path / "run")  # one seed more
     assert (tmp_path / "run" / "results.jsonl").read_bytes().startswith(before)
     assert {seed for _, seed in results(tmp_path / "run")} == {0, 1, 2, 3}
     assert json.loads((tmp_path / "run" / "run.json").read_text())["seeds"] == [0, 1, 2, 3]
     failed = bench(suite, "--agent", "random", "--out", tmp_path / "run", code=2)
-    assert "another run; not the same: agent." in failed.stderr
+    assert "a run with other arguments: agent." in failed.stderr
 
 
 @pytest.mark.slow
@@ -201,8 +201,9 @@ def test_a_part_of_a_larger_run_is_done_when_each_of_its_episodes_has_a_verdict(
     (tmp_path / "run" / "run.json").write_text(json.dumps(about))
     part = bench(*words, "--task", "click-dialog", "--seeds", 2)
     assert "INCOMPLETE" not in part.stdout
-    assert "All that was asked for has a verdict. The folder is of a larger run: 1 of its 3 episodes have none" in (
-        part.stdout
+    assert (
+        "Every requested episode has a verdict. The folder holds a larger run: 1 of its 3 episodes have no verdict"
+        in (part.stdout)
     )
     assert "click-dialog-v0 #2" in part.stdout
 
@@ -228,7 +229,7 @@ def test_what_cannot_be_run_is_said_before_anything_is_begun(suite, tmp_path):
         assert run.exit_code == 2
         return " ".join(run.output.split())
 
-    assert "There is no suite 'nothing': there are miniwob" in said("nothing")
+    assert "There is no suite 'nothing': give miniwob" in said("nothing")
     assert "has no split 'val': it has test." in said(suite, "--split", "val")
     assert "has no task 'click-tset'" in said(suite, "--task", "click-tset")
     assert "--seeds 3-1: give a number" in said(suite, "--seeds", "3-1")
@@ -488,11 +489,11 @@ def test_a_task_that_is_wrong_is_an_env_error_beside_the_others(own, tmp_path):
     suite = own("Generous", "Silent", "Fine")
     run = bench(suite, "--agent", "oracle", "--retries", 0, "--out", tmp_path / "run", code=1)
     assert "4 episodes ended as env_error and have no verdict." in run.stderr
-    assert "  2 x the task's score raised ValueError: A task's reward is a number from 0 to 1, not 2.0" in run.stderr
+    assert "  2 x the task's score raised ValueError: A task's reward must be a number from 0 to 1, not" in run.stderr
     assert "The same command runs them again." in run.stderr
     said = {task: record["outcome_detail"] for (task, _), record in results(tmp_path / "run").items()}
     assert "from 0 to 1, not 2.0" in said["tasks.py:Generous"]
-    assert "setup returns its goal as a text, not None" in said["tasks.py:Silent"]
+    assert "setup must return the goal as a string, not None" in said["tasks.py:Silent"]
     assert [r["outcome"] for (task, _), r in results(tmp_path / "run").items() if "Fine" in task] == ["solved"] * 2
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert (report["overall"]["strict"]["mean"], report["overall"]["env_errors"]) == (1.0, 4)
@@ -573,7 +574,7 @@ def test_an_agent_whose_page_crashes_at_every_attempt_has_failed(own, tmp_path):
     bench(own("Mortal", "Fine"), "--agent", "oracle", "--seeds", 1, "--out", tmp_path / "run")
     killed = results(tmp_path / "run")["tasks.py:Mortal", 0]
     assert (killed["outcome"], killed["env_errors"], killed["crashes"]) == ("failed", 3, 3)
-    assert "env_error in 3 attempts while its action was carried out: the page crashed" in killed["outcome_detail"]
+    assert "env_error in 3 attempts during the agent's action: the page crashed" in killed["outcome_detail"]
     assert "Judged after an env" in (tmp_path / "run" / "report.md").read_text()
 
 

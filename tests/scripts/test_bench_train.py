@@ -47,9 +47,7 @@ def test_a_random_model_is_timed_whole_and_in_four_bits(tmp_path):
     result = CliRunner().invoke(app, ["bench", "gpu", *options])
     assert result.exit_code == 0, result.output
     figures = json.loads(result.stdout)
-    assert figures["card"] == (
-        "no GPU: the processor" if not torch.cuda.is_available() else torch.cuda.get_device_name()
-    )
+    assert figures["card"] == ("CPU (no GPU)" if not torch.cuda.is_available() else torch.cuda.get_device_name())
     assert [*figures["runs"]] == ["bf16", "nf4"]
     for run in figures["runs"].values():
         assert run["step"]["ratios"]["TRL SDFTTrainer"]["ratio"] > 0

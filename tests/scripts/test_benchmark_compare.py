@@ -70,11 +70,11 @@ def test_a_pair_with_an_env_error_on_either_side_is_left_out(tmp_path):
 def test_runs_without_common_pairs_are_not_compared(tmp_path):
     first = made(tmp_path, "base", set(), seeds=(0, 1))
     other = made(tmp_path, "tuned", set(), seeds=(5, 6))
-    with pytest.raises(ResultsError, match="no task and seed in common"):
+    with pytest.raises(ResultsError, match="no judged task and seed in common"):
         compared(first, other)
     result = CliRunner().invoke(app, ["bench", "report", str(first), str(other)])
     assert result.exit_code == 1
-    assert "no task and seed in common" in result.output
+    assert "no judged task and seed in common" in result.output
     assert not list(tmp_path.rglob("comparison*"))
 
 
@@ -207,7 +207,7 @@ def test_a_run_that_failed_to_play_its_episodes_has_no_rank(tmp_path):
     ranks = {place.summary.results.run.agent.name: place.rank for place in board.places}
     assert ranks == {"base": 1, "lucky": None, "open-ended": None}
     text = (tmp_path / "leaderboard.md").read_text().replace("\\", "")
-    assert "lucky (11 episodes ended as env_error), open-ended (1 episode judged by nothing)." in text
+    assert "lucky (11 episodes ended as env_error), open-ended (1 episode unjudged)." in text
 
 
 def test_runs_of_tasks_with_other_code_share_no_table(tmp_path):
@@ -231,7 +231,7 @@ def test_the_leaderboard_command_writes_a_page_and_markdown(tmp_path):
     row = next(each for each in page.with_suffix(".md").read_text().splitlines() if each.startswith("| 1 | base"))
     assert " 24 " in row  # 12 episodes in 30 s
     (tmp_path / "file").touch()
-    for out, says in (("file", "is a file"), ("boards.html", "give the folder that leaderboard.html goes into")):
+    for out, says in (("file", "is a file"), ("boards.html", "give the folder for leaderboard.html")):
         wrong = CliRunner().invoke(app, ["bench", "leaderboard", str(first), "--out", str(tmp_path / out)])
         assert (wrong.exit_code, says in " ".join(wrong.output.replace("│", " ").split())) == (2, True), wrong.output
     assert not (tmp_path / "boards.html").exists()

@@ -111,12 +111,12 @@ def test_a_last_line_that_a_kill_cut_is_left_out_and_said(folder):
         (b'{"task": "one", "see', "line 2 is broken"),
         (b"\xff\xfe", "line 2 is not UTF-8"),
         (b"", "line 2 is broken"),
-        (json.dumps(line("one", 0)).encode(), "line 2: task 'one', seed 0 is there already, in line 1"),
+        (json.dumps(line("one", 0)).encode(), "line 2: task 'one', seed 0 is already in line 1"),
         (json.dumps(line("four", 0)).encode(), "line 2: run.json does not ask for task 'four'"),
         (json.dumps(line("one", 9)).encode(), "does not ask for task 'one', seed 9"),
-        (json.dumps(line("two", 0, reward=1.5)).encode(), "line 2 is broken: reward: "),
-        (json.dumps(line("two", 0, seconds=float("nan"))).encode(), "line 2 is broken: seconds: "),
-        (json.dumps(line("two", 0, outcome="won")).encode(), "line 2 is broken: outcome: "),
+        (json.dumps(line("two", 0, reward=1.5)).encode(), "line 2 is invalid: reward: "),
+        (json.dumps(line("two", 0, seconds=float("nan"))).encode(), "line 2 is invalid: seconds: "),
+        (json.dumps(line("two", 0, outcome="won")).encode(), "line 2 is invalid: outcome: "),
     ],
 )
 def test_any_other_broken_line_is_an_error_with_its_number(tmp_path, broken, said):
@@ -134,7 +134,7 @@ def test_a_folder_that_is_no_run_or_of_another_format_says_so(tmp_path):
         read(write(tmp_path / "new", run(TASKS, [0], format=2), []))
     with pytest.raises(ResultsError, match="asks for seed 3 twice"):
         read(write(tmp_path / "twice", run(TASKS, [3, 3]), []))
-    with pytest.raises(ResultsError, match=r"run\.json is broken: agent.name: Field required"):
+    with pytest.raises(ResultsError, match=r"run\.json is invalid: agent.name: Field required"):
         read(write(tmp_path / "nameless", run(TASKS, [0], agent={}), []))
 
 
@@ -167,7 +167,7 @@ def test_the_command_writes_three_files_and_says_the_score(folder):
     result = CliRunner().invoke(app, ["bench", "report", str(folder)])
     assert result.exit_code == 0, result.output
     assert "\n60.0% strict (" in result.stdout
-    assert "5 episodes, 1 env_error beside" in result.stdout
+    assert "5 episodes, 1 env_error not counted" in result.stdout
     assert {path.name for path in folder.glob("report.*")} == {"report.json", "report.md", "report.html"}
     as_json = CliRunner().invoke(app, ["bench", "report", str(folder), "--json"])
     assert json.loads(as_json.stdout) == json.loads((folder / "report.json").read_text())

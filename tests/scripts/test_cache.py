@@ -129,7 +129,7 @@ def test_runs_for_goals_by_run_and_shell_are_sampled_and_the_rest_is_counted(
     out = tmp_path / "candidates.toml"
     sample = ("sample", tmp_path / "runs", "--out", out, "--json")
     said = json.loads(selfsurf(*sample).stdout)
-    reasons = {"it is of a task": 1, "it has not ended": 1, "it can't be read": 1}
+    reasons = {"its goal is that of a task": 1, "it has not ended": 1, "it can't be read": 1}
     assert {one["goal"]: one["episodes"] for one in said["candidates"]} == {"Buy it.": 2, "Have a look.": 1}
     assert {one["start"] for one in said["candidates"]} == {f"{url}/shop"}
     assert (said["left_out"], said["reasons"]) == (3, reasons)
@@ -143,7 +143,7 @@ def test_runs_for_goals_by_run_and_shell_are_sampled_and_the_rest_is_counted(
     assert report["sampling"] | {"file": ""} == {
         "file": "", "runs": 3, "solved": 0, "candidates": 2, "accepted": 0, "left_out": reasons
     }  # fmt: skip
-    assert "left out because it is of a task: 1" in (tmp_path / "report.md").read_text()
+    assert "left out because its goal is that of a task: 1" in (tmp_path / "report.md").read_text()
 
 
 def test_only_episodes_that_ended_since_a_moment_are_sampled(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_criteria_tell_where_a_run_came_from_where_it_got(tmp_path: Path, loopba
         assert (accepted.exit_code, "no verdict" in accepted.stderr) == (0, False)
         other = ("sample", runs, "--out", tmp_path / f"{number}-other.toml", "--into", into, "--json")
         again = json.loads(selfsurf(*other).stdout)
-        assert (again["candidates"], again["reasons"]) == ([], {"it is of an accepted scenario": 1})
+        assert (again["candidates"], again["reasons"]) == ([], {"its scenario is already accepted": 1})
 
 
 def test_a_candidate_that_only_a_model_can_judge_says_so(tmp_path: Path) -> None:

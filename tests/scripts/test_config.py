@@ -88,7 +88,7 @@ def test_a_file_is_what_a_command_does(home: Path, monkeypatch: pytest.MonkeyPat
     meta = json.loads(Path("runs/first/episode.json").read_text())
     assert meta["agent"] == "oracle"
     refused = CliRunner().invoke(app, ["run", "--goal", "Look.", "--url", "nowhere"])  # instead of the file's task
-    assert (refused.exit_code, "--url is an address" in said(refused)) == (2, True), refused.output
+    assert (refused.exit_code, "--url must be an address" in said(refused)) == (2, True), refused.output
     assert meta["environment"] == {"env": ["viewport=[700,500]", "user_agent=Probe"]}
 
 
@@ -105,7 +105,7 @@ def test_a_file_is_what_a_command_does(home: Path, monkeypatch: pytest.MonkeyPat
         ("[environment.secret]\npassword = 'hunter22'", "selfsurf.toml:1: secret: password: the value itself"),
         ("[environment]\nproxy = 'http://ada:hunter22@p'", "selfsurf.toml:2: proxy: a proxy's address with user and"),
         ("[environment]\nconfirm = 'maybe'", "selfsurf.toml:2: confirm: it should be 'ask', 'auto' or 'never'"),
-        ("run = 3", "selfsurf.toml:1: run is a table, [run]."),
+        ("run = 3", "selfsurf.toml:1: write run as a table, [run]."),
         ("[run", "selfsurf.toml: "),
     ],
 )
@@ -185,7 +185,7 @@ def test_where_files_are_looked_for(home: Path, monkeypatch: pytest.MonkeyPatch)
     assert shown("run")["files"] == []
     monkeypatch.setenv("SELFSURF_ENVIRONMENT_ALLOWED", "shop.test")
     refused = CliRunner().invoke(app, ["config", "show", "run"])
-    assert (refused.exit_code, "SELFSURF_ENVIRONMENT_ALLOWED: a list is written as JSON" in said(refused)) == (2, True)
+    assert (refused.exit_code, "SELFSURF_ENVIRONMENT_ALLOWED: write a list as JSON" in said(refused)) == (2, True)
     monkeypatch.delenv("SELFSURF_ENVIRONMENT_ALLOWED")
     monkeypatch.setenv("SELFSURF_RUN_MAX_STEP", "3")
     assert "did you mean SELFSURF_RUN_MAX_STEPS?" in said(CliRunner().invoke(app, ["config", "show", "run"]))

@@ -111,7 +111,7 @@ def test_the_default_of_a_group_is_told():
 
 @pytest.mark.parametrize(
     ("module", "says"),
-    [("docs", "is written in a checkout"), ("docs.recording", "There is no episode in runs/before")],
+    [("docs", "Run this in a checkout"), ("docs.recording", "There is no episode in runs/before")],
 )
 def test_what_the_documentation_is_made_of_is_asked_for(tmp_path, module, says):
     program = f"""

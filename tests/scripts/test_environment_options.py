@@ -139,7 +139,7 @@ def test_a_goal_without_a_page_with_a_secret_a_device_and_a_storage_state(
 )
 def test_a_file_that_holds_no_storage_state_is_refused(tmp_path: Path, state: Any, where: str) -> None:
     (tmp_path / "state.json").write_text(json.dumps(state))
-    with pytest.raises(ValueError, match=re.escape(f"as env.unwrapped.storage_state() returns it{where}.")):
+    with pytest.raises(ValueError, match=re.escape(f"as returned by env.unwrapped.storage_state(){where}.")):
         EnvironmentSettings(storage_state=tmp_path / "state.json").options()
 
 
@@ -282,14 +282,14 @@ def test_a_person_at_the_terminal_is_asked_before_a_purchase_unless_an_option_sa
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "said"),
-    [((), "are carried out unasked"), (("--confirm", "never"), "it can't see what pictures say"), (("--json",), "")],
+    [((), "are carried out without asking"), (("--confirm", "never"), "it can't read pictures"), (("--json",), "")],
 )
 def test_without_a_terminal_nobody_is_asked_and_it_is_said(tmp_path: Path, option: tuple[str, ...], said: str) -> None:
     words = ["run", "--goal", "Look.", "--url", "data:text/html,<p>Shop", "--agent", "scripted", "--set"]
     words += ['actions=[{"action": "finish"}]', "--out", f"{tmp_path}/episode", *option]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
-    told = result.stderr.count("carried out unasked") + result.stderr.count("--confirm never refuses")
+    told = result.stderr.count("carried out without asking") + result.stderr.count("--confirm never refuses")
     assert told == (1 if said else 0)
     assert said in result.stderr
 
@@ -465,17 +465,17 @@ def test_every_command_refuses_what_can_not_be(command: list[str], tmp_path: Pat
         (["--env", f'http_credentials=["ada", "{PASSWORD}"]'], "http_credentials may hold a secret"),
         (["--device", "iPhone 1"], "there is no device 'iPhone 1'; similar names are"),
         (["--stealth", "--device", "iPhone 15"], "stealth and device exclude each other"),
-        (["--storage-state", f"{tmp_path}/state.json"], "holds no storage state"),
+        (["--storage-state", f"{tmp_path}/state.json"], "is not a storage state"),
         (["--allowed", "http://shop.test/"], "takes hosts such as 'example.org'"),
-        (["--upload-from", f"{tmp_path}/none"], "none is no folder"),
-        (["--download-to", f"{tmp_path}/state.json"], "state.json is no folder"),
+        (["--upload-from", f"{tmp_path}/none"], "none is not a folder"),
+        (["--download-to", f"{tmp_path}/state.json"], "state.json is not a folder"),
         (["--env", "timezon=Europe/Berlin"], "did you mean timezone?"),
         (["--env", "offline=maybe"], "env offline: it should be a valid boolean"),
-        (["--env", "profile=x"], "profile: --profile gives it"),
+        (["--env", "profile=x"], "profile is set by --profile"),
         (["--confirm", "ask"], "--confirm ask: there is no terminal to ask at"),
-        (["--confirm", "ask"], f"(the input is none); give {'--wait, and' if command[0] == 'run' else '--confirm'} "),
+        (["--confirm", "ask"], f"(stdin is not one); give {'--wait, and' if command[0] == 'run' else '--confirm'} "),
         (["--user", "ask"], "--user ask: there is no terminal to ask at"),
-        (["--user", "nobody"], "user is none, ask, or a function"),
+        (["--user", "nobody"], "user must be none, ask, or a function"),
     ):
         result = CliRunner().invoke(app, [*command, "--out", f"{tmp_path}/out", *words])
         assert result.exit_code == 2, (words, result.output)
@@ -487,9 +487,9 @@ def test_every_command_refuses_what_can_not_be(command: list[str], tmp_path: Pat
 def test_workers_on_a_cluster_can_not_ask_or_share_a_profile(tmp_path: Path) -> None:
     for words, why in (
         (["bench", "run", "miniwob", "--ray", "--confirm", "ask"], "workers on a cluster can't ask at this terminal"),
-        (["bench", "run", "miniwob", "--ray", "--profile", "p"], "one episode at a time uses it"),
+        (["bench", "run", "miniwob", "--ray", "--profile", "p"], "serves one episode at a time"),
         (["train", TASK, "--set", "rollouts.workers=1", "--user", "ask"], "workers on a cluster can't ask"),
-        (["train", TASK, "--set", "rollouts.workers=1", "--profile", "p"], "a profile is for one episode at a time"),
+        (["train", TASK, "--set", "rollouts.workers=1", "--profile", "p"], "a profile serves one episode at a time"),
     ):
         result = CliRunner().invoke(app, [*words, "--out", f"{tmp_path}/out"])
         assert (result.exit_code, why in said(result)) == (2, True), result.output

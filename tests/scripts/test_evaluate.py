@@ -105,7 +105,7 @@ def test_what_cannot_be_is_said(tmp_path):
             selfsurf.evaluate(*words, out=tmp_path / "run", **options)
 
     refused(ValueError, "play in this process", Press, processes=1)
-    refused(ValueError, "takes no agent_options", Press, First(), agent_options={"wrong": True})
+    refused(ValueError, "agent_options can't be given", Press, First(), agent_options={"wrong": True})
     refused(ValueError, "neither act", Press, int)
     refused(ValueError, "There is no suite", "nothing")
     refused(ValueError, "report_to takes", Press, report_to=["paper"])
@@ -198,7 +198,7 @@ def test_a_score_that_is_none_is_never_the_agent_s_failure(tmp_path):
     (line,) = summary.results.env_errors
     assert (summary.overall.episodes, summary.overall.strict) == (0, None)
     assert (line.crashes, line.env_errors) == (0, CRASHES + 1)
-    assert line.outcome_detail == f"score returns a Score, not None: Wrong in {__file__}"
+    assert line.outcome_detail == f"score must return a Score, not None: Wrong in {__file__}"
     (told, *_) = headline(summary)
     assert told == "NO VERDICT: 1 of 1 episode ended as env_error. Wrong #0"
 
@@ -213,5 +213,5 @@ def test_what_nothing_judges_has_no_verdict_and_is_not_played_again(tmp_path, wr
     assert (summary.overall.episodes, summary.overall.unjudged, summary.overall.solved) == (1, 1, int(not wrong))
     alone = selfsurf.evaluate(Look, First, seeds=2, out=tmp_path / "alone")
     (told,) = headline(alone)
-    assert told.startswith("NO VERDICT: 2 of 2 episodes ended where nothing judges them: a task needs a `score`.")
+    assert told.startswith("NO VERDICT: 2 of 2 episodes ended unjudged: the task needs a `score`.")
     assert "NO VERDICT: 2 of 2 episodes" in (tmp_path / "alone" / "report.md").read_text()

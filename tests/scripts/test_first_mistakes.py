@@ -73,7 +73,7 @@ def test_what_is_nearly_right_is_named(tmp_path):
     (tmp_path / "runs" / "adapter" / "adapter_config.json").write_text("{}")
     (tmp_path / "browser-automation").mkdir()
     for arguments, says in (
-        (("run", "--task", "MiniWoB/click-test-v0", "--agent", "orcale"), "did you mean oracle?"),
+        (("run", "--task", "MiniWoB/click-test-v0", "--agent", "orcale"), "Did you mean oracle?"),
         (("run", "--task", "MiniWoB/click-test-v0", "--agent", "transformers", "--adapter", tmp_path / "runs"),
          f"did you mean {tmp_path}/runs/adapter?"),
         (("report", tmp_path / "browser-automation"), f"give {tmp_path}."),

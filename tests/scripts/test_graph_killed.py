@@ -171,7 +171,7 @@ class Run:
         assert [step["step"] for step in steps] == list(range(len(steps)))
         _, summary = trace_of(self.kept.folder)
         assert (summary["terminal_reason"], summary["steps"]) == ("goal_satisfied", len(steps))
-        assert "taken up after" in (self.kept.folder / "logs" / "agent.log").read_text()
+        assert "resumed after" in (self.kept.folder / "logs" / "agent.log").read_text()
         assert not self.kept.running.exists()
 
     def _command(

@@ -139,7 +139,7 @@ def test_a_person_s_mark_stays_in_force(folder):
     assert verdict_of(folder / "open").by == "judge"
     seen = selfsurf("view", folder / "open").output
     assert "verdict  solved by judge (spec): " in seen
-    assert "not to be learned from" not in seen
+    assert "not used for training" not in seen
     (row,) = json.loads(selfsurf("judge", folder / "open", "--dry-run", "--json").stdout)["episodes"]
     assert row["in_force"] == "solved by judge"
 
@@ -196,12 +196,12 @@ def test_damaged_episodes_are_named_and_left_out(folder):
     [
         (("judge", "{}/none"), "There is no episode"),
         (("judge", "{}/open", "--spec", "{}/none.toml"), "can't be read"),
-        (("judge", "{}/open", "--model", "x"), "give --judge"),
+        (("judge", "{}/open", "--model", "x"), "add --judge"),
         (("judge", "{}/open", "--judge", "random"), "no language model"),
         (("mark", "{}/none", "solved"), "There is no episode"),
         (("mark", "{}/open", "great"), "solved"),
-        (("run", "--spec", "{}/spec.toml", "--goal", "Press Stop."), "another goal needs a pattern"),
-        (("run", "--spec", "{}/spec.toml", "--task", "MiniWoB/click-test-v0"), "one of: --task"),
+        (("run", "--spec", "{}/spec.toml", "--goal", "Press Stop."), "leave out the other goal"),
+        (("run", "--spec", "{}/spec.toml", "--task", "MiniWoB/click-test-v0"), "Give --task, --goal or --spec"),
         (("run", "--spec", "{}/agent.py"), "TOML"),
         (("judge", "{}/open", "--spec", "{}/wrong.toml"), "criteria.0.txt: there is no such key"),
     ],

@@ -96,7 +96,7 @@ def test_a_python_that_is_too_new_is_said_to_be(cache):
 
 
 def test_an_unknown_peer_is_said_to_be():
-    with pytest.raises(PeerError, match=r"no peer 'other'; there are browsergym, browser-use"):
+    with pytest.raises(PeerError, match=r"no peer 'other'; choose from browsergym, browser-use"):
         open_peer("other")
 
 

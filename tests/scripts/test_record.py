@@ -47,7 +47,7 @@ def test_what_is_missing_is_said_before_anything_begins(tmp_path, monkeypatch):
     monkeypatch.setenv("SELFSURF_BROWSER", str(shell))
     refused = run("--url", "http://a.test", "--out", str(tmp_path / "e"))
     assert refused.exit_code == 2
-    assert "has no window; a full Chromium is needed" in said(refused)
+    assert "has no window: install a full Chromium" in said(refused)
     assert not {"e", "runs"} & {path.name for path in tmp_path.iterdir()}
 
 
@@ -57,7 +57,7 @@ def test_a_damaged_episode_is_not_played_again(tmp_path):
     (folder / "episode.json").write_text((folder / "episode.json").read_text().replace("Buy.", "Sell."))
     refused = run("--replay", str(folder))
     assert refused.exit_code == 2
-    assert "The episode is damaged: episode.json is damaged. Nothing of it is played" in said(refused)
+    assert "The episode is damaged: episode.json is damaged. Nothing was played" in said(refused)
 
 
 def test_an_episode_opens_nothing_of_the_own_network_and_gets_no_secret_unless_told_so(
@@ -72,7 +72,7 @@ def test_an_episode_opens_nothing_of_the_own_network_and_gets_no_secret_unless_t
     refused = run("--replay", str(tmp_path / "site"))
     assert refused.exit_code == 1
     assert "private network" in said(refused)
-    assert "If you know the episode and that site, add --allowed 127.0.0.1." in said(refused)
+    assert "If you trust the episode and the site, add --allowed 127.0.0.1." in said(refused)
     assert "/" not in asked
     refused = run("--replay", str(tmp_path / "file"))
     assert refused.exit_code == 1
@@ -90,11 +90,11 @@ def test_an_episode_opens_nothing_of_the_own_network_and_gets_no_secret_unless_t
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ([], "Give either --url"),
-        (["--url", "http://a.test", "--task", "MiniWoB/click-test-v0"], "Give either --url"),
-        (["--task", "MiniWoB/click-test-v0", "--goal", "x"], "A task has its own goal"),
-        (["--url", "http://a.test", "--outcome", "great"], "--outcome is ask, solved, failed or stopped"),
-        (["--url", "notaurl"], "--url is an address such as https://example.org"),
+        ([], "Give --url, --goal or both"),
+        (["--url", "http://a.test", "--task", "MiniWoB/click-test-v0"], "Give --url, --goal or both"),
+        (["--task", "MiniWoB/click-test-v0", "--goal", "x"], "a task has its own goal"),
+        (["--url", "http://a.test", "--outcome", "great"], "--outcome must be ask, solved, failed or stopped"),
+        (["--url", "notaurl"], "--url must be an address such as https://example.org"),
         (["--url", "http://a.test", "--out", __file__], "is a file; give a folder"),
         (["--url", "http://a.test", "--secret", "password"], "a secret is NAME=env:VARIABLE"),
     ],
@@ -154,7 +154,7 @@ def test_choices_that_one_recording_cannot_teach_are_said_when_it_ends(tmp_path,
     assert record._record(record.Settings(outcome="solved"), (None, task), {}, tmp_path / "episode") == 0
     said = " ".join(capsys.readouterr().err.split())
     for choice in ("Size: always M", "Gift wrap: always ticked"):
-        assert f"One recording can't teach this choice. {choice}; record it once with something else" in said
+        assert f"One recording can't teach this choice. {choice}; record another episode whose goal asks for" in said
     assert said.count("can't teach") == 2
 
 

@@ -53,7 +53,7 @@ def refused(arguments: list[str], out: Path) -> str:
 def test_an_adapter_of_mlx_is_refused_with_how_to_convert_it(command: list[str], of_mlx: Path, tmp_path: Path) -> None:
     given = f"start_from={of_mlx}" if command[-1] == "--set" else str(of_mlx)
     said = refused([*command, given], tmp_path / "out")
-    assert "is in MLX's format, and PEFT's is needed here" in said
+    assert "is in MLX's format, but PEFT's format is needed" in said
     assert "selfsurf adapters convert" in said
     assert "--to peft --base" in said
 
@@ -63,7 +63,7 @@ def test_an_adapter_without_weights_or_of_no_kind_is_named(of_mlx: Path) -> None
     with pytest.raises(FileNotFoundError, match=r"no adapter_model\.safetensors"):
         check_peft(of_mlx)
     (of_mlx / "adapter_config.json").write_text("{}")
-    with pytest.raises(AdapterError, match="names no peft_type"):
+    with pytest.raises(AdapterError, match="has no peft_type"):
         agents.make("transformers", model="/no/model", adapter=of_mlx)
 
 
@@ -78,13 +78,13 @@ def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
                          ids=["run", "mlx", "bench", "train"])  # fmt: skip
 def test_a_model_that_the_hub_can_not_give_is_refused(command: list[str], tmp_path: Path) -> None:
     said = refused([*command, "--model", "no-one/nothing"], tmp_path / "out")
-    assert "no-one/nothing is not on this machine, and could not be fetched from the hub (ConnectError: " in said
+    assert "no-one/nothing is not on this machine and could not be downloaded from the hub (ConnectError: " in said
 
 
 @pytest.mark.usefixtures("no_hub")
 def test_from_python_too_it_is_refused_at_once_and_quietly(caplog: pytest.LogCaptureFixture) -> None:
     start = time.monotonic()
-    with pytest.raises(ModelError, match="could not be fetched from the hub"):
+    with pytest.raises(ModelError, match="could not be downloaded from the hub"):
         agents.make("transformers", model="no-one/nothing")
     assert time.monotonic() - start < 10
     assert "Retrying" not in caplog.text
@@ -181,10 +181,10 @@ def test_a_users_own_agent_runs_as_it_does_in_a_benchmark(tmp_path: Path) -> Non
     out = tmp_path / "out"
     for given, says in (
         ([f"{rules}:Rule", "--set", "colour=red"], "has no option colour; it has role, calls."),
-        ([str(rules)], "or file.py:Class or module:Class of an agent or a policy."),
+        ([str(rules)], "or give file.py:Class or module:Class of an agent or a policy."),
         ([f"{rules}:Rule", "--set", "calls=few"], 'calls="few": should be a valid integer'),
-        ([f"{rules}:Idle"], "is no agent, which has act(obs) or act_batch(observations), and no policy"),
-        ([f"{rules}:Idle"], "which has complete. Its file has Rule."),
+        ([f"{rules}:Idle"], "is neither an agent with act(obs) or act_batch(observations), nor a policy"),
+        ([f"{rules}:Idle"], "with complete. Its file has Rule."),
         ([f"{rules}:None_such"], "has no class 'None_such'; it has Rule."),
     ):
         assert says in refused([*RUN, "--agent", *given], out)

@@ -146,7 +146,9 @@ def test_an_own_policy_answers_a_goal_and_is_closed(run: Any, policies: str, tmp
         "--set", "guards=false",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("The agent says that it is done: blue\nNobody has judged it: selfsurf judge ")
+    assert result.stdout.startswith(
+        "The agent says that it is done: blue\nNobody has judged the episode: selfsurf judge "
+    )
     for shown in ("Opening the page", "1/10", '{"action": "finish", "answer": "blue"}', '"Shop"', "3+2 tokens"):
         assert shown in result.stderr
     assert (meta["outcome"], meta["model"]) == ("stopped", "own")
@@ -210,10 +212,10 @@ def test_a_page_answered_with_an_error_says_so_everywhere(
     script = json.dumps([{"action": "navigate", "url": f"{url}/500"}, {"action": "navigate", "url": f"{url}/200"}])
     given = ("--agent", "scripted", "--set", f"actions={script}", "--logs", str(tmp_path / "logs"))
     result, _, _ = run("--goal", "Look.", "--url", f"{url}/404", *given, "--max-steps", "2")
-    assert f"The start page was answered with 404: {url}/404" in result.stderr
+    assert f"The start page returned HTTP status 404: {url}/404" in result.stderr
     assert f'{url}/500 (500) "Sorry"' in result.stderr
     assert f'{url}/200 "Sorry"' in result.stderr
-    assert result.stdout.startswith("timeout. The start page was answered with 404.")
+    assert result.stdout.startswith("timeout. The start page returned HTTP status 404.")
     (folder,) = (tmp_path / "logs").glob("browser-automation/*/*")
     until(lambda: (folder / "summary.json").exists(), 10)
     lines = [json.loads(line) for line in (folder / "attempt.jsonl").read_text().splitlines()]
@@ -243,7 +245,7 @@ def test_a_page_that_could_not_be_opened_has_no_status(
     script = json.dumps([{"action": "navigate", "url": closed}])
     given = ("--agent", "scripted", "--set", f"actions={script}", "--max-steps", "1", "--allowed", "127.0.0.1")
     result, *_ = run("--goal", "Look.", "--url", url, *given)
-    assert f"The start page was answered with 500: {url}" in result.stderr
+    assert f"The start page returned HTTP status 500: {url}" in result.stderr
     assert "chrome-error://chromewebdata/" in result.stderr
     assert "chromewebdata/ (500)" not in result.stderr
 
@@ -272,7 +274,7 @@ def test_the_tasks_reason_and_the_limit_that_it_does_not_set_are_said(
     result, _, steps = run("--task", task, *script)
     assert len(steps) == 10
     first, *more, _, _ = result.stdout.splitlines()
-    limit = "The limit of 10 steps was reached, since the task sets no limit: --max-steps sets another."
+    limit = "The limit of 10 steps was reached, because the task sets no limit. Use --max-steps to set another."
     assert (first, more) == ("timeout.", ["Nothing is in the basket.", limit])
     shutil.rmtree(tmp_path / "episode")
     said = json.loads(run("--task", task, *script, "--max-steps", "1", "--json")[0].stdout)
@@ -326,7 +328,7 @@ def test_the_step_limit_ends_it(run: Any) -> None:
         ([*SERVER, "--set", "prices=5"], "prices=5: should be"),
         ([*SERVER, "--set", 'prices={"in": 5}'], 'such as {"input": 0.15, "output": 0.6}'),
         ([*SERVER, "--set", "timeout=0"], "should be greater than 0"),
-        ([*SERVER, "--set", "guidance=none", "--set", "constrained=true"], "can't be constrained"),
+        ([*SERVER, "--set", "guidance=none", "--set", "constrained=true"], "does not support constrained replies"),
         (["--backend", "scripted"], "scripted needs the option actions"),
         (["--backend", "scripted", "--set", 'actions=[{"action":"clik"}]'], "did you mean click?"),
         (["--backend", "random", "--set", "seed=x"], "should be a valid integer"),
@@ -367,7 +369,7 @@ def test_all_that_is_wrong_is_said_at_once_and_nothing_is_left(tmp_path: Path, m
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "thesis.tex").write_text("Long.")
     result = CliRunner().invoke(app, [*command, "--out", str(tmp_path)], env={"COLUMNS": "400"})
-    assert (result.exit_code, "holds something else (thesis.tex)" in result.output) == (2, True), result.output
+    assert (result.exit_code, "holds other files (thesis.tex)" in result.output) == (2, True), result.output
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -390,20 +392,20 @@ def test_an_unguided_policy_is_not_constrained(policies: str, tmp_path: Path) ->
     arguments = ["--url", PAGE, "--goal", "Look.", "--backend", f"{policies}:Base", "--set", "constrained=true"]
     result = CliRunner().invoke(app, ["run", *arguments, "--out", str(out)])
     assert result.exit_code == 2, result.output
-    assert "own can't be constrained" in result.output
+    assert "own does not support constrained replies" in result.output
     assert not out.exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--url", "notaurl"], "--url is an address"),
-        (["--task", TASK], "Give one of: --task; --goal"),
+        (["--url", "notaurl"], "--url must be an address"),
+        (["--task", TASK], "Give --task, --goal or --spec"),
         (["--url", PAGE, "--agent", "random", "--backend", "oracle"], "given twice"),
         (["--url", PAGE, "--agent", "random", "--set", "seed=1", "--set", "seed=2"], "seed is given twice"),
-        (["--url", PAGE, "--name", "a/b"], "--out takes a path"),
-        (["--url", PAGE, "--name", "a", "--out", "b"], "give one of them"),
-        (["--url", "localhost:80/shop"], "--url is an address"),
+        (["--url", PAGE, "--name", "a/b"], "use --out for a path"),
+        (["--url", PAGE, "--name", "a", "--out", "b"], "Give --out or --name"),
+        (["--url", "localhost:80/shop"], "--url must be an address"),
         (["--url", PAGE, "--backend", "oracle"], "There is no oracle for this"),
         (["--url", PAGE, "--backend", "random", "--out", __file__], "is a file"),
     ],
@@ -596,7 +598,7 @@ def test_what_happens_to_risky_actions_is_not_told_before_an_error(words: tuple[
         app, ["run", "--url", "http://127.0.0.1:9", "--goal", "Buy", "--agent", "random", *words]
     )
     assert result.exit_code == 2
-    assert "carried out unasked" not in result.output
+    assert "carried out without asking" not in result.output
 
 
 def test_the_panel_shows_what_happens() -> None:

@@ -38,8 +38,8 @@ def test_a_run_whose_episodes_can_t_be_made_says_why(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("there", "says"),
-    [("checkpoints/checkpoint-5/x", "resume it (--resume), or choose another"), ("notes.md", "something else (notes.md)"),
-     ("settings.json", "Put it right, or choose another folder")],
+    [("checkpoints/checkpoint-5/x", "resume it (--resume), or choose another"), ("notes.md", "training run (notes.md)"),
+     ("settings.json", "Repair the file, or choose another folder")],
 )  # fmt: skip
 def test_a_folder_that_is_taken_is_refused_before_anything_is_loaded(tmp_path, monkeypatch, there, says):
     (tmp_path / "run" / there).parent.mkdir(parents=True)
@@ -51,7 +51,7 @@ def test_a_folder_that_is_taken_is_refused_before_anything_is_loaded(tmp_path, m
 
 @pytest.mark.parametrize(
     ("checkpoints", "says"),
-    [((), "the same command begins again"), ((5, 10), "with --resume resumes from step 10 of 28")],
+    [((), "The same command starts again"), ((5, 10), "with --resume resumes from step 10 of 28")],
 )
 def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, checkpoints, says):
     def train(settings, out, **_):
@@ -68,15 +68,15 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, chec
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["run"], "one of: --task"),
-        (["run", "--task", "MiniWoB/click-test-v0", "--goal", "x", "--url", "y"], "one of: --task"),
+        (["run"], "Give --task, --goal or --spec"),
+        (["run", "--task", "MiniWoB/click-test-v0", "--goal", "x", "--url", "y"], "Give --task, --goal or --spec"),
         (["run", "--task", "MiniWoB/no-such-task-v0"], "no task"),
         (["train", "MiniWoB/no-such-task-v0"], "no task"),
-        (["train", "MiniWoB/click-test-v0", "--set", "colour=1"], "no setting colour; there are actions"),
+        (["train", "MiniWoB/click-test-v0", "--set", "colour=1"], "no setting colour; the settings are actions"),
         (["train", "MiniWoB/click-test-v0", "--set", "divergnce=1"], "did you mean divergence?"),
         (["train", "MiniWoB/click-test-v0", "--set", "rollout_workers=1"], "rollout_workers is rollouts.workers now"),
         (["train", "MiniWoB/click-test-v0", "--set", "rollouts.workers=-1"], "rollouts.workers: Input should be"),
-        (["train", "MiniWoB/click-test-v0", "--set", 'rollouts={"ahead": 1}'], "set rollouts.workers=1 or more"),
+        (["train", "MiniWoB/click-test-v0", "--set", 'rollouts={"ahead": 1}'], "set rollouts.workers to at least 1"),
         (["train", "MiniWoB/click-test-v0", "--set", "rollouts=1", "--set", "rollouts.ahead=1"], "is 1 already"),
         (
             ["train", "MiniWoB/click-test-v0", "--set", "rollouts=2"],
@@ -93,14 +93,14 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(tmp_path, monkeypatch, chec
         (["train", "MiniWoB/click-test-v0", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
         (["train", "MiniWoB/click-test-v0", "--set", "learning_rate=-1"], "learning_rate: Input should be greater"),
         (["train", "MiniWoB/click-test-v0", "--set", "steps=0"], "--set steps: give --steps instead"),
-        (["train", "MiniWoB/click-test-v0", "--out", "/dev/null/x"], "can't be a folder to write into"),
+        (["train", "MiniWoB/click-test-v0", "--out", "/dev/null/x"], "is not a folder that can be written"),
         (
             ["train", "MiniWoB/click-test-v0", "--set", "learning_rate=fast"],
             "learning_rate: Input should be a valid number",
         ),
         (["train", *["MiniWoB/click-test-v0"] * 2], "MiniWoB/click-test-v0: named twice"),
         (["train", "--demonstrations", "/nowhere"], "There is no folder /nowhere."),
-        (["train", "MiniWoB/click-test-v0", "--set", 'hindsight_episodes=["x"]'], 'for the context "hindsight"'),
+        (["train", "MiniWoB/click-test-v0", "--set", 'hindsight_episodes=["x"]'], 'need the context "hindsight"'),
         (["train", "MiniWoB/click-test-v0", "--set", 'evaluate_tasks=["MiniWoB/click-link-v0"]'], "evaluate_every"),
         (["bench", "contexts", "--task", "click-linq"], "no task 'MiniWoB/click-linq-v0'"),
         (["bench", "contexts", "--task", "MiniWoB/count-sides-v0"], "no oracle"),

@@ -100,7 +100,7 @@ def test_a_limit_of_time_ends_a_run_before_the_model_is_asked_again(run: Any, ow
 def test_a_limit_that_cannot_be_kept_ends_the_run_after_one_step(run: Any, own: Callable[..., list[str]]) -> None:  # noqa: F811
     _, meta, taken = run(*own(WAIT, usage=False), "--max-tokens", "200")
     assert (meta["outcome"], len(taken)) == ("stopped", 1)
-    assert meta["outcome_detail"].startswith("--max-tokens can't be kept: ")
+    assert meta["outcome_detail"].startswith("--max-tokens can't be enforced: ")
 
 
 def test_limits_that_limit_nothing_are_refused() -> None:
@@ -124,15 +124,15 @@ def test_an_agent_that_says_that_it_is_done_is_quoted_and_nobody_has_judged_it(
     folder = tmp_path / "episode"
     first, second, used, last = result.stdout.splitlines()
     assert first == "The agent says that it is done: blue"
-    assert second == f"Nobody has judged it: selfsurf judge {folder}, or selfsurf mark {folder} solved."
+    assert second == f"Nobody has judged the episode: selfsurf judge {folder}, or selfsurf mark {folder} solved."
     assert used.startswith("Used: 90+10 tokens, $0.2500, ")
     assert last == f"Episode: {folder}"
     shown = CliRunner().invoke(app, ["view", str(folder)]).output
-    assert "the agent says that it is done after 1 step; nobody has judged it" in shown
+    assert "the agent says that it is done after 1 step; nobody has judged the episode" in shown
     assert "reward 0\n" not in shown.split("the agent says")[1]
-    assert "not to be learned from" not in shown
+    assert "not used for training" not in shown
     assert CliRunner().invoke(app, ["mark", str(folder), "solved"]).exit_code == 0
-    assert "nobody has judged it" not in CliRunner().invoke(app, ["view", str(folder)]).output
+    assert "nobody has judged the episode" not in CliRunner().invoke(app, ["view", str(folder)]).output
 
 
 def test_why_a_goal_cannot_be_reached_is_said(run: Any, own: Callable[..., list[str]], tmp_path: Path) -> None:  # noqa: F811
@@ -157,8 +157,8 @@ def test_a_run_that_is_out_of_steps_does_not_blame_its_last_reply(run: Any, own:
     assert meta["outcome"] == "timeout"
     assert "Unknown action None" not in result.output
     _, why, limit, *_ = result.stdout.splitlines()
-    assert why.startswith("The last action did not work: The JSON names no action: {'colour': 'blue'}; ")
-    assert limit == "The limit of 1 steps was reached: --max-steps sets another."
+    assert why.startswith("The last action failed: The JSON names no action: {'colour': 'blue'}; ")
+    assert limit == "The limit of 1 steps was reached. Use --max-steps to set another."
 
 
 def test_a_limit_ends_a_goal_of_a_shell_and_the_next_has_its_own(own: Callable[..., list[str]], tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_answers_that_never_fit_end_at_the_step_limit(
     schema = ("--schema", str(tmp_path / "offer.json"))
     result, meta, _ = run(*own('{"finish":"blue"}'), *schema, "--max-steps", "2")
     assert (result.exit_code, meta["outcome"]) == (1, "timeout")
-    assert "The last action did not work: The answer does not fit: " in result.stdout
+    assert "The last action failed: The answer does not fit: " in result.stdout
 
 
 def test_a_form_that_cannot_be_is_refused(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_form_that_cannot_be_is_refused(tmp_path: Path) -> None:
     words = ["run", "--goal", "Look.", "--url", PAGE, "--agent", "random", "--schema"]
     for name, says in (
         (str(tmp_path / "offer.json"), "The JSON schema is malformed"),
-        (str(tmp_path / "list.json"), "holds no JSON schema"),
+        (str(tmp_path / "list.json"), "must contain a JSON schema"),
         (str(tmp_path / "none.json"), "can't be read"),
         ("no_such_module:Offer", "no_such_module"),
     ):
@@ -269,8 +269,8 @@ def test_a_run_without_room_names_its_folder_and_how_to_go_on(tmp_path: Path, ro
     )  # fmt: skip
     assert done.returncode == 1
     assert (
-        f"There is no room left for {out}. What stands there is whole: make room, then run the command again into "
-        "another folder, or move this one away first." in done.stderr
+        f"There is no room left for {out}. The files written so far are complete: make room, then run the command again with "
+        "another folder, or move this folder away first." in done.stderr
     )
     assert "Errno" not in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
@@ -289,7 +289,10 @@ def test_a_suite_without_room_names_its_folder_and_how_to_go_on(tmp_path: Path) 
          f"{tmp_path / 'full.py'}:Filling"], capture_output=True, text=True, timeout=120 * crowd(),
     )  # fmt: skip
     assert done.returncode == 1
-    assert f"There is no room left for {out}. What stands there is whole: make room, then the same" in done.stderr
+    assert (
+        f"There is no room left for {out}. The files written so far are complete: make room, then the same"
+        in done.stderr
+    )
     assert "Errno" not in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -393,7 +396,7 @@ def test_an_episode_that_is_being_written_is_told_from_one_that_was_cut_off(tmp_
     told = CliRunner().invoke(app, replay, env={"COLUMNS": "400"})
     assert (told.exit_code, f"{folder} is still being recorded" in " ".join(told.output.split())) == (2, True)
     assert "running after 0 steps, reward 0; it goes on" in CliRunner().invoke(app, ["view", str(folder)]).output
-    with pytest.raises(EpisodeError, match="is still being recorded: end that first"):
+    with pytest.raises(EpisodeError, match="is still being recorded: end the recording first"):
         load_recordings([folder])
     writer._lines.close()  # as a kill does
     assert "it was cut off" in CliRunner().invoke(app, ["view", str(folder)]).output

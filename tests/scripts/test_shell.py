@@ -300,10 +300,10 @@ def test_what_the_shell_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "else").mkdir()
     (tmp_path / "else" / "file").touch()
     for words, why in (
-        (["--agent", "oracle"], "has goals in words"),
-        (["--agent", "random", "--url", "nowhere"], "--url is an address"),
+        (["--agent", "oracle"], "for goals in words"),
+        (["--agent", "random", "--url", "nowhere"], "--url must be an address"),
         (["--agent", "random", "--session", "else"], "is no session"),
-        (["--agent", "random", "--last"], "a session under runs/"),
+        (["--agent", "random", "--last"], "session under runs/"),
         (["--agent", "random", "--set", "colour=1"], "colour"),
     ):
         result = CliRunner().invoke(app, ["shell", *words])

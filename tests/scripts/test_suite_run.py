@@ -98,7 +98,7 @@ def test_a_killed_run_goes_on_where_much_is_broken(tmp_path, killed_at):
 def test_a_run_that_goes_on_where_nothing_works_any_more_stops_and_records_nothing(tmp_path):
     tasks = [f"task-{number}" for number in range(8)]
     play(tmp_path, tasks[:1], answering(lambda ask: "solved"))
-    with pytest.raises(RunError, match="Nothing of it is recorded"):
+    with pytest.raises(RunError, match="None of these attempts is recorded"):
         play(tmp_path, tasks, answering(lambda ask: "env_error"))
     assert (tmp_path / "results.jsonl").read_text().count("\n") == 1
 

@@ -131,7 +131,7 @@ def test_a_full_disk_is_told_as_one(tmp_path, monkeypatch, error):
 )
 def test_a_folder_of_something_else_is_left_alone(tiny_policy, settings, tmp_path, there):
     run = folder_with(tmp_path / "run", **there)
-    with pytest.raises(ValueError, match="holds something else"):
+    with pytest.raises(ValueError, match="contains something other than a training run"):
         train(settings, run, policy=tiny_policy)
     assert {path.name: path.read_text() for path in run.iterdir()} == there
 
@@ -228,7 +228,7 @@ def test_seeds_of_evaluation_are_not_those_of_training(settings):
     from selfsurf.sdft.settings import TrainSettings
 
     chosen = settings.model_dump() | {"evaluate_every": 1, "first_evaluation_seed": 5}
-    with pytest.raises(ValidationError, match="among those of training"):
+    with pytest.raises(ValidationError, match="overlap the training seeds"):
         TrainSettings(**chosen)
     TrainSettings(**chosen | {"first_evaluation_seed": 6})
 
@@ -321,7 +321,9 @@ def test_other_settings_don_t_go_on_with_a_run(settings, tmp_path):
     with pytest.raises(ValueError, match=r"learning_rate was 0\.005 and is 0\.1"):
         train(settings.model_copy(update={"learning_rate": 0.1}), tmp_path, resume=True)
     more = settings.model_copy(update={"steps": settings.steps + 1})
-    with pytest.raises(ValueError, match=rf"of {settings.steps} steps, which can't have .* start_from={tmp_path}/adap"):
+    with pytest.raises(
+        ValueError, match=rf"of {settings.steps} steps, which can't become .* start_from={tmp_path}/adap"
+    ):
         train(more, tmp_path, resume=True)
 
 
@@ -364,7 +366,9 @@ def test_a_run_of_an_earlier_version_goes_on_by_settings_that_are_the_same(setti
 def test_what_this_version_can_t_do_is_named_if_it_matters(tmp_path, changes, matters):
     saved = {**EARLIER, **changes}
     if matters:
-        with pytest.raises(ValueError, match=f"was begun with {next(iter(changes))}=.*, which this version can't do"):
+        with pytest.raises(
+            ValueError, match=f"was begun with {next(iter(changes))}=.*, which this version doesn't support"
+        ):
             from_earlier(saved, tmp_path)
     else:
         assert not from_earlier(saved, tmp_path).keys() & EARLIER.keys()
@@ -422,7 +426,7 @@ def test_a_run_that_is_killed_at_all_bad_moments_ends_as_an_unbroken_one(watched
     process = start(chosen, broken)
     said = process.communicate()
     assert process.returncode == 0, said
-    assert "Going on from step 9 of 9" in " ".join(said[1].split())
+    assert "Resuming from step 9 of 9" in " ".join(said[1].split())
     train(chosen, whole)
     assert [line["step"] for line in lines_of(broken)] == list(range(10))
     assert not list(broken.glob("checkpoints/unfinished*"))
@@ -451,6 +455,6 @@ def test_a_run_that_is_killed_between_two_returns_to_the_best_ends_as_an_unbroke
 
 
 def test_two_trainings_do_not_write_into_one_folder(settings, tiny_policy, tmp_path):
-    with alone_in(tmp_path / "run"), pytest.raises(ValueError, match="Another process is running in"):
+    with alone_in(tmp_path / "run"), pytest.raises(ValueError, match="Another process is using"):
         train(settings, tmp_path / "run", policy=tiny_policy)
     assert not (tmp_path / "run").exists()

@@ -239,7 +239,7 @@ def test_what_no_recording_teaches_is_named():
     assert untold([always, ticked(hotel(), tick=False)]) == []
     silent = replace(hotel(), goal=GOAL.replace("a double room, ", ""))
     (room,) = untold([silent])
-    assert room.text() == "Room: always Double room; record it once with something else, and a goal that says so"
+    assert room.text() == "Room: always Double room; record another episode whose goal asks for a different choice"
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ def test_settings_are_shared_out_evenly_or_refused(monkeypatch: pytest.MonkeyPat
     assert share(10, "max_rows") == 10
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert share(10, "max_rows") == 5
-    with pytest.raises(ValueError, match="max_rows is 5, which 2 processes can't share"):
+    with pytest.raises(ValueError, match="max_rows is 5, but must be a multiple of the number of processes"):
         share(5, "max_rows")
 
 

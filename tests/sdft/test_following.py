@@ -136,7 +136,7 @@ def test_the_share_is_in_metrics_and_card(reader, tiny_folder, short, tmp_path, 
         assert summary["distilled"] > 0.5, "most of the rows"
     else:
         assert shares == [0, 0]
-    assert f"in {summary['distilled']:.0%} of the rows whose action was recorded" in text
+    assert f"in {summary['distilled']:.0%} of the rows with a recorded action" in text
 
 
 def test_explanations_of_which_nothing_is_learned_end_the_run(tiny_policy, short):
@@ -147,7 +147,7 @@ def test_explanations_of_which_nothing_is_learned_end_the_run(tiny_policy, short
     for _ in range(2):
         batches.heard([False, True])
     batches.heard([])
-    with pytest.raises(NothingToTeach, match="Nothing of what enrich explains was learned in 3 batches"):
+    with pytest.raises(NothingToTeach, match="In 3 batches nothing was learned from the explanations"):
         batches.heard([False, True])
     batches._unheard = 2
     for follows in (True, *[False] * 5):
@@ -157,7 +157,7 @@ def test_explanations_of_which_nothing_is_learned_end_the_run(tiny_policy, short
 def test_explanations_that_nobody_would_learn_from_are_refused(folder, short):
     known = short.model_dump(exclude_unset=True)
     TrainSettings(**known, enrich={})
-    with pytest.raises(ValueError, match="nothing of what enrich explains would be learned: contexts is"):
+    with pytest.raises(ValueError, match="nothing would be learned from the explanations of enrich: contexts is"):
         TrainSettings(**known, enrich={"contexts": ["oracle"]})
     with pytest.raises(ValueError, match="would be learned: a verifier has no teacher"):
         TrainSettings(**known, enrich={}, role="verifier")

@@ -119,7 +119,7 @@ def test_nobody_needs_to_know_the_right_action(tiny_policy, grpo_settings, tmp_p
 
 def test_what_nobody_judges_has_no_reward_to_learn_from(tiny_policy, grpo_settings, tmp_path):
     chosen = grpo_settings.model_copy(update={"tasks": (*grpo_settings.tasks, UNJUDGED)})
-    with pytest.raises(ValueError, match="nobody judges tests"):
+    with pytest.raises(ValueError, match="these tasks have no judge: tests"):
         train_grpo(chosen, tmp_path / "run", policy=tiny_policy)
     assert not (tmp_path / "run").exists()
 

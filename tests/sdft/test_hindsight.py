@@ -89,7 +89,7 @@ def test_hindsight_offline_takes_no_episodes_from_elsewhere(failed):
     contexts = ("demonstration", "hindsight")
     with pytest.raises(ValidationError, match="leave out hindsight_episodes"):
         TrainSettings(episodes=(str(failed),), contexts=contexts, hindsight_episodes=("x",))
-    with pytest.raises(ValidationError, match="offline the teacher is told what was done"):
+    with pytest.raises(ValidationError, match="offline the teacher is shown recorded actions"):
         TrainSettings(episodes=(str(failed),), contexts=("hindsight",))
 
 
@@ -126,7 +126,7 @@ def test_a_failed_run_learns_from_a_later_one_of_the_same_task_and_seed(tmp_path
     assert failed.hindsight.later == dict.fromkeys(range(3), parse_action(click(2)))
     assert [len(one.steps) for one in recordings_of([failed, solved])] == [1, 2], "each step by itself, once"
     text = load_stored([tmp_path / "wrong", tmp_path / "right"], hindsight=True).text()
-    assert "1 not solved, but with steps at which something else worked later" in text
+    assert "1 not solved, but with steps where another action worked later" in text
     assert "reward" not in text
     other, _ = load_stored([tmp_path / "other", tmp_path / "right"], hindsight=True).episodes
     assert not other.hindsight.later

@@ -211,5 +211,7 @@ def test_a_vision_tower_is_left_alone_unless_asked_for(folder: Path) -> None:
     assert not [name for name in inside if "vision" in name or "visual" in name]
     assert everywhere > inside
     assert all("vision" in name or "visual" in name for name in everywhere - inside)
-    with pytest.raises(ValueError, match=r"those of its language model \(lora_vision adds the others\) are down_proj"):
+    with pytest.raises(
+        ValueError, match=r"in the language model \(lora_vision adds the other layers\). Available are down_proj"
+    ):
         adapted(lora_targets=("fc1", "patch_embedding"))

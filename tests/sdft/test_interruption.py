@@ -178,7 +178,7 @@ def test_of_a_training_that_was_killed_the_last_checkpoint_becomes_the_adapter(a
     assert json.loads(result.stdout) == {"adapter": str(run / "adapter"), "step": step}
     said = " ".join(result.output.split())
     assert f"Adapter of step {step}: {run / 'adapter'}" in said
-    assert "own command with --resume resumes from there" in said
+    assert "repeat its command with --resume" in said
     check_exported(run, step, tiny_folder)
 
 

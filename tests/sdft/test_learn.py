@@ -110,7 +110,7 @@ def test_other_settings_are_refused(tmp_path):
     prepare_folder(default_settings(), out)
     with pytest.raises(ValueError, match=r"training\.steps \(100 there\)"):
         prepare_folder(default_settings(steps=3), out)
-    with pytest.raises(ValueError, match="evaluate_every: not all ways to learn"):
+    with pytest.raises(ValueError, match="evaluate_every: not supported by all"):
         default_settings(evaluate_every=5)
     (tmp_path / "precious.txt").write_text("x")
     with pytest.raises(ValueError, match="something else"):
@@ -137,32 +137,32 @@ def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--arms", "sdft:long", "--set", "steps=3"], "sdft:long: steps has to be equal for all arms"),
+        (["--arms", "sdft:long", "--set", "steps=3"], "sdft:long: steps must be equal for all arms"),
         (["--arms", "base", "--set", "divergnce=1"], "no setting divergnce; did you mean divergence?"),
         (["--arms", "sdft:x", "--set", "divergence=7"], "divergence: Input should be less than or equal"),
-        (["--arms", "sdft-ungated"], "begin a comparison with e.g. --set min_confidence=0.5"),
+        (["--arms", "sdft-ungated"], "begin a comparison with, for example, --set min_confidence=0.5"),
         (["--seeds", "a"], "--seeds a: give a number of seeds"),
         (["--seeds", ""], "give a number of seeds"),
         (["--arms", "base", "--tasks", "nope"], "no task 'MiniWoB/nope-v0'"),
         (["--arms", "base", "--set", 'unseen_tasks=["MiniWoB/nope-v0"]'], "no task 'MiniWoB/nope-v0'"),
-        (["--arms", "sequence-sdft", "--tasks", "click-link"], "one task can't be learned in sequence"),
-        (["--arms", "sdft", "--seeds", "0,30"], "training seed 30 (3000000 to 3000071) are among those of testing"),
-        (["--arms", "sft", "--seeds", "15,"], "training seed 15 (1500000 to 1500071) are among those of validation"),
+        (["--arms", "sequence-sdft", "--tasks", "click-link"], "learning in sequence needs at least two tasks"),
+        (["--arms", "sdft", "--seeds", "0,30"], "training seed 30 (3000000 to 3000071) overlap with those of testing"),
+        (["--arms", "sft", "--seeds", "15,"], "training seed 15 (1500000 to 1500071) overlap with those of validation"),
         (
             ["--arms", "sequence-sft", "--seeds", "1,", "--set", "first_seed=100240"],
             "training seed 1 (100000 to 100249)",
         ),
-        (["--arms", "base", "--set", "first_seed=1500004"], "(1500000 to 1500004) are among those of testing"),
+        (["--arms", "base", "--set", "first_seed=1500004"], "(1500000 to 1500004) overlap with the test seeds"),
         (["--arms", "sdft-offline:x", "--set", "recordings=0"], "recordings: Input should be greater than or equal"),
-        (["--arms", "sdft:x", "--set", "recordings=3"], "sdft:x: recordings has to be equal for all arms"),
-        (["--arms", "sft-offline", "--seeds", "29,", "--set", "recordings=100001"], "among those of testing"),
-        (["--arms", "base", "--set", "first_episode_seed=5"], "first_episode_seed: every training seed has its own"),
+        (["--arms", "sdft:x", "--set", "recordings=3"], "sdft:x: recordings must be equal for all arms"),
+        (["--arms", "sft-offline", "--seeds", "29,", "--set", "recordings=100001"], "overlap with those of testing"),
+        (["--arms", "base", "--set", "first_episode_seed=5"], "first_episode_seed: set by the training seeds"),
         (
             ["--arms", "sdft", "--set", 'contexts=["feedback"]'],
             "only SDFT uses contexts and demonstrations",
         ),
         (["--arms", "sft:x", "--set", "sft_learning_rates=[1]"], "sft_learning_rates has to be equal for all arms"),
-        (["--out", "/dev/null/x"], "can't be a folder to write into"),
+        (["--out", "/dev/null/x"], "is not a folder that can be written"),
         (["--report-only"], "There is no comparison in"),
     ],
 )
@@ -210,7 +210,7 @@ def test_an_arm_that_fails_does_not_end_the_others(tmp_path, monkeypatch):
     assert result.exit_code == 1
     assert run_arms == [("base", 0), ("sft", 0), ("sdft", 0), ("sft", 1), ("sdft", 1)]
     assert "sft, training seed 0 failed: [red] There is nothing." in result.output
-    assert "Not done: sft, training seed 0, sft, training seed 1." in result.output
+    assert "Failed: sft, training seed 0, sft, training seed 1." in result.output
     assert (out / "report.md").exists()
 
 
@@ -228,10 +228,10 @@ def test_arms_are_read_from_the_command_line():
     assert (arm.folder, arm.changes) == ("sdft+reverse", {"divergence": 1})
     wrong = (
         ("sfd", {}, "no arm 'sfd'"),
-        ("base:x", {"steps": 1}, "may have a label"),
-        ("sdft:x", {}, "say with --set"),
-        ("sdft,sdft:x", {"steps": 1}, "call of their own"),
-        ("", {}, "No arm is named"),
+        ("base:x", {"steps": 1}, "only trained arms can have a label"),
+        ("sdft:x", {}, "of this arm with --set"),
+        ("sdft,sdft:x", {"steps": 1}, "in a separate command"),
+        ("", {}, "Name at least one arm"),
     )
     for text, changes, message in wrong:
         with pytest.raises(ValueError, match=message):

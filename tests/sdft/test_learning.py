@@ -47,7 +47,7 @@ def test_a_run_that_learns_nothing_says_so(caplog, success, right, warned):
         learned(success, right)
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == bool(warned)
-    assert not warned or said[0].startswith(f"Nothing is being learned: {warned}. What may help")
+    assert not warned or said[0].startswith(f"Nothing is being learned: {warned}. Try more steps")
 
 
 def test_where_actions_are_recorded_the_teachers_share_is_said():
@@ -100,7 +100,7 @@ def test_the_card_of_an_adapter_has_what_the_hub_reads_and_what_came_of_it(tmp_p
     assert "/home/me" not in read.text
     found = {"best": {"step": 20, "success": 0.9, "perplexity": 31.0}, "base": {"success": None, "perplexity": 30.0}}
     text = card({**about, "base_model": "/models/own", "evaluation": found})
-    assert "| this adapter, of step 20 | 0.90 | 31.00 |" in text
+    assert "| this adapter (step 20) | 0.90 | 31.00 |" in text
     assert "| before | unknown | 30.00 |" in text
     assert "base_model:" not in text
     assert "/models" not in text
@@ -112,19 +112,19 @@ def test_a_gain_says_how_little_it_was_measured_on(tmp_path, capsys):
         "measure": "agreement", "held_out": True, "rollbacks": 0, "states": 4, "episodes": 1,
     }  # fmt: skip
     said = _summary_text({"adapter": "a", "evaluation": found})
-    assert "agreement 0.00 before, 1.00 after (4 states of 1 episode, which shows little); perplexity" in said
+    assert "agreement 0.00 before, 1.00 after (4 states of 1 episode, too few to show much); perplexity" in said
     assert "best state" not in said
     assert (
-        "a, 25% of the rows with a recorded action learned from the teacher, the others from the action"
+        "a, 25% of the rows with a recorded action learned from the teacher, the others from the recorded action"
         in _summary_text({"adapter": "a", "evaluation": found, "distilled": 0.25})
     )
-    assert "a, as it began, since no later state was seen to do better: held-out" in _summary_text(
+    assert "a, the state at the start, because no later state did better: held-out" in _summary_text(
         {"adapter": "a", "evaluation": {**found, "best": found["base"]}}
     )
     assert extent({**found, "states": 20, "episodes": 3}) == "20 states of 3 episodes"
     about = {"base_model": "smollm2", "base_model_sha256": "0" * 64, "learned": ["x"], "versions": versions()}
     settings = TrainSettings(episodes=("e",), contexts=("demonstration",)).model_dump(mode="json")
-    assert "held-out recorded states (4 states of 1 episode, which shows little)" in card(
+    assert "held-out recorded states (4 states of 1 episode, too few to show much)" in card(
         {**about, "settings": settings, "evaluation": found}
     )
     _warn_of_perplexity(found)

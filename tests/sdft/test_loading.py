@@ -99,7 +99,8 @@ def test_without_the_handling_some_modules_in_four_bits_do_not(
 def test_targets_that_name_nothing_are_refused(tiny_policy: Any, settings: TrainSettings) -> None:
     wrong = settings.model_copy(update={"lora_targets": ("q_proj", "query_key_value")})
     with pytest.raises(
-        ValueError, match=r"names query_key_value, but .* the model are down_proj, gate_proj, k_proj, lm_head"
+        ValueError,
+        match=r"names query_key_value, but .* the model. Available are down_proj, gate_proj, k_proj, lm_head",
     ):
         lora_config(tiny_policy.model, wrong)
     with pytest.raises(ValidationError):

@@ -151,7 +151,7 @@ def test_a_loss_that_is_no_number_is_not_told_as_zero(tiny_policy, settings, tmp
 def test_a_reporter_that_is_missing_is_named_before_anything_is_done(settings, tiny_policy, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "trackio", None)
     chosen = settings.model_copy(update={"report_to": ("trackio",)})
-    with pytest.raises(ValueError, match="asks for trackio, which is not installed: pip install trackio"):
+    with pytest.raises(ValueError, match="needs trackio, which is not installed: pip install trackio"):
         train(chosen, tmp_path / "run", policy=tiny_policy)
     assert not (tmp_path / "run").exists()
 

@@ -362,14 +362,14 @@ def test_train_takes_what_the_machine_has_and_says_why(monkeypatch, tmp_path):
     assert backends.chosen_backend("auto")[0] == "mlx"
     assert backends.chosen_backend("torch")[0] == "torch"
     monkeypatch.setattr(backends, "is_apple_silicon", lambda: False)
-    assert backends.chosen_backend("auto") == ("torch", "this is no Apple silicon, where it would be MLX")
+    assert backends.chosen_backend("auto") == ("torch", "MLX is the default on Apple silicon only")
     there.remove("torch")
     assert backends.chosen_backend("auto") == ("mlx", "torch is not installed")
     (tmp_path / "run/checkpoints/checkpoint-2").mkdir(parents=True)
-    assert backends.chosen_backend("auto", tmp_path / "run") == ("torch", "the run was begun with it")
+    assert backends.chosen_backend("auto", tmp_path / "run") == ("torch", "the run began with it")
     (tmp_path / "run/checkpoints/checkpoint-2/adapters.safetensors").touch()
     assert backends.chosen_backend("auto", tmp_path / "run")[0] == "mlx"
-    with pytest.raises(ValueError, match=r"run holds something that is no adapter"):
+    with pytest.raises(ValueError, match=r"run holds something other than an adapter"):
         backends.check_replaceable(tmp_path / "run")
     backends.check_replaceable(tmp_path / "new")
 

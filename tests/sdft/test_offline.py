@@ -133,7 +133,7 @@ def test_a_proposer_is_taught_by_an_episode_of_roles_and_not_by_a_claim_that_was
     text = (path / "steps.jsonl").read_text()
     (path / "steps.jsonl").write_text(text.replace('"calls": [{"mark_complete": {"answer": "ok"}}]', '"calls": 7', 1))
     write_manifest(path)
-    with pytest.raises(EpisodeError, match="roles of step 0 are not as the format has them"):
+    with pytest.raises(EpisodeError, match="roles of step 0 don't match the format"):
         read(path)
     again = TaskExecutor(LLMAgent(Saying(policy, done, said[-1]), actions=TaskExecutor.actions, guards=False))
     for step in episode.steps[:2]:
@@ -342,9 +342,7 @@ def test_what_was_not_solved_teaches_only_where_it_earned_a_reward(copy, tmp_pat
     for path in paths:
         spoil_meta(path, outcome="failed", totals={"judged": True})
         spoil_steps(path, lambda index, step: {**step, "reward": 0.0})
-    with pytest.raises(
-        EpisodeError, match=r"4 episodes, 0 of them solved\. Only episodes that were judged solved teach"
-    ):
+    with pytest.raises(EpisodeError, match=r"4 episodes, 0 of them solved\. Training uses only episodes"):
         load_stored([copy])
     spoil_steps(paths[0], lambda index, step: {**step, "reward": 0.5 if index == 0 else 0.0})
     (state,) = states_of(load_stored([copy]).episodes)
@@ -409,7 +407,7 @@ def test_what_is_shown_beside_tasks_is_not_evaluated_on(copy):
     for path in copy.rglob("episode.json"):
         spoil_meta(path.parent, seed=1_000_003)
     settings = TrainSettings(tasks=(OPTION,), demonstrations=(str(copy),), evaluate_every=1)
-    with pytest.raises(ValueError, match=r"seeds of evaluation .* are among those of training"):
+    with pytest.raises(ValueError, match=r"evaluation seeds .* include training seeds"):
         check_heldout(settings, training_jobs(settings))
 
 
@@ -454,7 +452,7 @@ SPOILS = {
     "no manifest": (lambda at: at.joinpath("manifest.json").unlink(), "cut off, or its manifest.json is missing"),
     "a changed file": (lambda at: at.joinpath("episode.json").write_text('{"format": 2}'), "episode.json is damaged"),
     "only changes": (
-        lambda at: spoil_steps(at, seen(dom=CHANGED, page_text="")), "only what changed on a page",
+        lambda at: spoil_steps(at, seen(dom=CHANGED, page_text="")), "only the changes to a page",
     ),
     "an unknown format": (lambda at: spoil_meta(at, format=7), "is not an episode of format"),
     "what is private left out": (lambda at: spoil_meta(at, redacted="full"), "redacted in full"),
@@ -465,16 +463,16 @@ SPOILS = {
     ),
     "two of one id": (
         lambda at: spoil_steps(at, lambda index, step: seen(elements=[*step["observation"]["elements"]] * 2)(0, step)),
-        "two elements have one id",
+        "two elements have the same id",
     ),
     "a path for a picture": (
         lambda at: spoil_steps(at, lambda index, step: {**step, "screenshot": "../../../etc/passwd"}),
         "names a screenshot outside",
     ),
-    "a link": (lambda at: (at / "artifacts/0000.png").symlink_to("/dev/zero"), "no file of its own"),
+    "a link": (lambda at: (at / "artifacts/0000.png").symlink_to("/dev/zero"), "not a regular file"),
     "a linked file": (
         lambda at: (at.joinpath("steps.jsonl").unlink(), at.joinpath("steps.jsonl").symlink_to("/dev/zero")),
-        "no file of its own",
+        "not a regular file",
     ),
     "a giant": (lambda at: (at / "artifacts/big.png").open("wb").truncate(2**40), "too large"),
     "deep nesting": (lambda at: at.joinpath("episode.json").write_text(DEEP), "damaged"),
@@ -607,9 +605,9 @@ def test_an_episode_whose_site_is_gone_trains(recorded, tmp_path, tiny_folder):
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
     assert "no browser is opened. 1 episode, solved." in said
-    assert "none is held out, and no gain is claimed" in said
+    assert "no episode is held out, and no gain is claimed" in said
     assert "held-out" not in said
-    assert "no gain is claimed; agreement where it learned 0.00 before" in said
+    assert "agreement on trained states (no gain shown) 0.00 before" in said
     about = json.loads((tmp_path / "run/adapter/selfsurf.json").read_text())
     assert about["prompt"]["actions"] == ["click", "fill", "select", "finish"]
     assert about["recorded"]["of"] == 2
@@ -632,7 +630,7 @@ def test_demonstrations_are_not_played_on_their_site_without_live(recorded, tmp_
     ]
     done = CliRunner().invoke(cli.app, [*map(str, command), *more, *ANY])
     assert done.exit_code == 0, done.output
-    assert "without a browser; --live also plays there." in " ".join(done.output.split())
+    assert "without a browser. Add --live to play as well." in " ".join(done.output.split())
     assert len(asked) == before
     (line,) = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert line["rows/recorded"] == 2, "as they were done, as with --live"
@@ -641,7 +639,7 @@ def test_demonstrations_are_not_played_on_their_site_without_live(recorded, tmp_
     )
     assert live.exit_code == 0, live.output
     assert len(asked) > before
-    with pytest.raises(ValueError, match="live=True allows it"):
+    with pytest.raises(ValueError, match="Set live=True to permit it"):
         train(TrainSettings(demonstrations=(str(folder),), actions=("click", "finish")), tmp_path / "api")
 
 
@@ -649,7 +647,7 @@ def test_demonstrations_are_not_played_on_their_site_without_live(recorded, tmp_
 def test_other_ways_to_train_do_not_play_there_either(recorded, tmp_path, tiny_policy, learn, kind):
     folder, asked, _ = recorded
     before = len(asked)
-    with pytest.raises(ValueError, match="live=True allows it"):
+    with pytest.raises(ValueError, match="Set live=True to permit it"):
         learn(kind(demonstrations=(str(folder),), actions=("click", "finish")), tmp_path / "run", policy=tiny_policy)
     assert len(asked) == before
     assert not (tmp_path / "run").exists()
@@ -673,13 +671,13 @@ def test_why_none_is_held_out_and_that_the_end_is_measured_anew(shown, tmp_path,
     )
     settings = short(shown, tmp_path / "more", steps=1, evaluate_every=2)
     train(settings, tmp_path / "run", policy=tiny_policy, progress=lambda *_: events.append("step"))
-    assert "All that the held-out episodes show is learned from others, too: none is held out" in caplog.text
+    assert "Training includes every state of the held-out episodes: no episode is held out" in caplog.text
     assert events[-2:] == ["forget", "agreement"]
 
 
 def test_grpo_is_not_offline(shown, tmp_path, tiny_policy):
     settings = GRPOSettings(episodes=(str(shown),), evaluate_every=0)
-    with pytest.raises(ValueError, match="GRPO plays its episodes"):
+    with pytest.raises(ValueError, match="GRPO plays its own episodes"):
         train_grpo(settings, tmp_path / "run", policy=tiny_policy)
 
 
@@ -695,7 +693,7 @@ def test_a_run_goes_back_when_it_forgets(shown, tiny_policy, tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert "evaluation/agreement" in lines[0]
     assert "evaluation/success" not in lines[0]
-    assert any("back to the state of step 0" in line.get("rollback", "") for line in lines)
+    assert any("the state of step 0 is restored" in line.get("rollback", "") for line in lines)
 
 
 def test_a_run_ends_with_the_first_state_that_is_good_enough(shown, tiny_policy, tmp_path):
@@ -712,20 +710,20 @@ def test_a_run_ends_with_the_first_state_that_is_good_enough(shown, tiny_policy,
     said, bare = len(lines()), TransformersPolicy(summary["model"].unload(), tiny_policy.tokenizer)
     again = train(settings, tmp_path / "run", policy=bare, resume=True)
     assert (again["steps"], len(lines())) == (summary["steps"], said), "it stays ended"
-    with pytest.raises(ValueError, match="stop_at_success is looked at every evaluate_every steps"):
+    with pytest.raises(ValueError, match="stop_at_success requires evaluate_every"):
         short(shown, stop_at_success=0.3)
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--set", 'contexts=["demonstration","feedback"]'], 'the context "feedback" can\'t be had offline'),
-        (["--set", 'contexts=["oracle"]'], "offline the teacher is told what was done"),
-        (["--set", "lead=0.5"], "nothing is played: leave out lead"),
-        (["MiniWoB/click-test-v0"], "nothing is played: leave out tasks"),
-        (["--live"], "--live plays, and --offline does not"),
+        (["--set", 'contexts=["demonstration","feedback"]'], 'the context "feedback" is not available offline'),
+        (["--set", 'contexts=["oracle"]'], "offline the teacher is shown recorded actions"),
+        (["--set", "lead=0.5"], "offline training plays no episodes: leave out lead"),
+        (["MiniWoB/click-test-v0"], "offline training plays no episodes: leave out tasks"),
+        (["--live"], "Give --live or --offline, not both"),
         (["--demonstrations", "x"], "Give --episodes or --demonstrations, not both"),
-        (["--profile", "p"], "--profile: nothing is played, and no browser is opened"),
+        (["--profile", "p"], "--profile: not allowed here, because no browser is opened"),
         (["--confirm", "ask"], "--confirm: nothing is played, and no browser is opened"),
         (["--episodes", "not/here"], "--episodes: There is no folder"),
     ],
@@ -751,7 +749,7 @@ def test_a_file_s_environment_is_not_read_offline(shown, tmp_path, monkeypatch):
 def test_episodes_are_for_offline(shown, tmp_path):
     done = CliRunner().invoke(cli.app, ["train", "--episodes", str(shown), "--out", str(tmp_path / "run")])
     assert done.exit_code == 2
-    assert "add --offline" in done.output
+    assert "Add --offline" in done.output
     done = CliRunner().invoke(cli.app, ["train", "--offline", "--out", str(tmp_path / "run")])
     assert done.exit_code == 2
     assert "give their folders as --episodes" in " ".join(done.output.replace("│", " ").split())

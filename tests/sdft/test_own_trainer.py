@@ -93,7 +93,7 @@ def test_a_score_is_the_recorded_one_and_has_a_gradient(tiny_folder):
 def test_what_cannot_be_made_is_refused(tiny_folder, tiny_policy):
     with pytest.raises(TypeError, match="temprature"):
         make_collector(tiny_policy, agent={"temprature": 1.0})
-    with make_collector(tiny_policy) as collector, pytest.raises(ValueError, match="has an adapter already"):
+    with make_collector(tiny_policy) as collector, pytest.raises(ValueError, match="already has an adapter"):
         make_collector(collector.policy, lora=LoraConfig())
     with pytest.raises(ValueError, match="give its name or folder"):
         make_collector(collector.policy, rollouts=RolloutSettings(workers=1))
@@ -106,12 +106,12 @@ def test_what_cannot_be_made_is_refused(tiny_folder, tiny_policy):
         ({"agent": {"temperature": "hot"}}, "temperature="),
         ({"environment": {"foo": 1}}, "environment has no option foo; it has "),
         ({"environment": {"screnshot": True}}, "no option screnshot; did you mean screenshot?"),
-        ({"environment": {"max_episode_steps": "3"}}, "max_episode_steps is a whole number"),
+        ({"environment": {"max_episode_steps": "3"}}, "max_episode_steps must be a whole number"),
         ({"environment": {"headless": 1}}, "headless is True or False"),
-        ({"environment": {"task": "MiniWoB/click-test-v0"}}, "jobs say what is played"),
-        ({"rollouts": {"workers": 2}}, "rollouts is a RolloutSettings, such as"),
-        ({"lora": {"r": 4}}, "lora is a peft.LoraConfig, such as"),
-        ({"model": 3}, "model is a name, a folder or a TransformersPolicy"),
+        ({"environment": {"task": "MiniWoB/click-test-v0"}}, "each job names its task and seed"),
+        ({"rollouts": {"workers": 2}}, "rollouts must be a RolloutSettings, such as"),
+        ({"lora": {"r": 4}}, "lora must be a peft.LoraConfig, such as"),
+        ({"model": 3}, "model must be a name, a folder or a TransformersPolicy"),
     ],
 )
 def test_a_slip_is_refused_before_a_model_is_loaded(given, said):
@@ -124,9 +124,9 @@ def test_jobs_that_cannot_be_are_refused_and_nothing_is_broken(tiny_folder):
         collector.publish()
         for jobs, said in (
             ([JOBS[0], Job("MiniWoB/clik-test-v0", 0)], "did you mean MiniWoB/click-test-v0?"),
-            ([("MiniWoB/click-test-v0", 0)], "A job is Job(task, seed)"),
+            ([("MiniWoB/click-test-v0", 0)], "A job must be a Job(task, seed)"),
             (JOBS[0], "a list of Job(task, seed)"),
-            ([Job("MiniWoB/click-test-v0", "1")], "a seed is a whole number"),
+            ([Job("MiniWoB/click-test-v0", "1")], "the seed must be a whole number"),
         ):
             with pytest.raises((TypeError, ValueError), match=re.escape(said)):
                 collector.request(jobs)

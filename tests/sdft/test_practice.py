@@ -80,7 +80,7 @@ def test_no_file_is_run_only_because_an_adapter_names_it(tiny_policy, settings, 
     own, chosen = f"{tmp_path / 'own.py'}:Own", settings.model_copy(update={"start_from": earlier})
     says(earlier, learned=[own, EASY], settings={"tasks": [EASY], "first_episode_seed": 50})
     assert len(played(chosen, tiny_policy)) == 8
-    assert f"not practised ({tmp_path / 'own.py'} not imported: if you know that, add --trust" in caplog.text
+    assert f"not practised ({tmp_path / 'own.py'} not imported: if you trust that code, add --trust" in caplog.text
     says(earlier, learned=[own])
     with pytest.raises(NothingToPractise, match=r"can be judged here .*--trust"):
         played(chosen, tiny_policy)
@@ -89,10 +89,10 @@ def test_no_file_is_run_only_because_an_adapter_names_it(tiny_policy, settings, 
 @pytest.mark.parametrize(
     ("about", "why"),
     few(3, [
-        ({}, "names no tasks that it has learned"),
+        ({}, "doesn't record the tasks that it was trained on"),
         ({"learned": ["Shop/buy-v0", "Browser-v0?goal=Go."]}, "None of the tasks .* can be judged here: Shop/buy-v0"),
         ({"learned": [UNJUDGED]}, "None of the tasks .* can be judged here"),
-        ({"learned": ["MiniWoB/enter-text-v0"]}, "solved no episode"),
+        ({"learned": ["MiniWoB/enter-text-v0"]}, "solved none of its practice episodes"),
     ]),
 )  # fmt: skip
 def test_nothing_to_practise_ends_only_a_run_that_asks_for_it(
@@ -105,7 +105,7 @@ def test_nothing_to_practise_ends_only_a_run_that_asks_for_it(
     with pytest.raises(NothingToPractise, match=why):
         practice_of(chosen.model_copy(update={"practice": 0.5}), tiny_policy, tiny_policy.model, tmp_path, begun=False)
     assert practice_of(chosen, tiny_policy, tiny_policy.model, tmp_path, begun=False) is None
-    told = [record.getMessage() for record in caplog.records if "may be forgotten" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "may forget" in record.getMessage()]
     assert all(re.search(why, one) for one in told)
     assert told
     assert practice_of(chosen, tiny_policy, tiny_policy.model, tmp_path, begun=True) is None
@@ -168,7 +168,7 @@ def test_the_adapter_that_a_run_began_with_must_be_there_when_it_goes_on(tiny_po
     chosen = settings.model_copy(update={"start_from": earlier, "practice": 0.0, "steps": 2})
     train(chosen, tmp_path / "run", policy=copied(tiny_policy))
     random_lora(tiny_policy, seed=4).save_pretrained(earlier)
-    with pytest.raises(ValueError, match=r"The adapter in .* is another than when the run in .* began"):
+    with pytest.raises(ValueError, match=r"The adapter in .* has changed since the run in .* began"):
         train(chosen, tmp_path / "run", policy=copied(tiny_policy), resume=True)
 
 
@@ -186,9 +186,7 @@ def test_what_the_infrastructure_fails_is_not_the_adapters_failure(
     monkeypatch.setattr(AsyncBrowserEnv, "reset", broken)
     chosen = settings.model_copy(update={"start_from": earlier})
     if working < 4:
-        with pytest.raises(
-            RolloutError, match=r"5 of 8 episodes to practise on could not be run \(The browser went away"
-        ):
+        with pytest.raises(RolloutError, match=r"5 of 8 practice episodes could not be run \(The browser went away"):
             played(chosen, tiny_policy)
     else:
         assert len(played(chosen, tiny_policy)) == 5
@@ -210,7 +208,7 @@ def test_it_is_played_as_it_was_learned(tiny_policy, settings, earlier, monkeypa
     own = {"max_episode_steps": 5, "actions": ["click", "press"], "first_episode_seed": 50}
     says(earlier, learned=[EASY, "MiniWoB/enter-text-v0"], settings=own)
     played(settings.model_copy(update={"start_from": earlier, "rollouts": RolloutSettings(batch=1)}), tiny_policy)
-    assert re.search("Not practised, since .* solved no episode of it: MiniWoB/enter-text-v0", caplog.text)
+    assert re.search("Not practised, because .* solved no episode of these tasks: MiniWoB/enter-text-v0", caplog.text)
     assert seen[0] == {"most": 1, "max_episode_steps": 5}
     assert tuple(seen[1]["actions"]) == ("click", "press")
     assert seen[1]["tasks"] == {EASY, "MiniWoB/enter-text-v0"}

@@ -60,7 +60,7 @@ def test_a_recording_of_changes_only_is_read_whole(recording, tmp_path):
     assert CHANGED in steps.read_text()
     assert load_recordings([tmp_path]) == [recording]
     steps.write_text("".join(steps.read_text().splitlines(keepends=True)[1:]))
-    with pytest.raises(EpisodeError, match="only what changed on a page that is not there"):
+    with pytest.raises(EpisodeError, match="only the changes to a page that is missing"):
         load_recordings([tmp_path])
 
 
@@ -243,7 +243,7 @@ def test_a_training_says_what_it_has_learned_of_them(folder, tmp_path, tiny_fold
     done = CliRunner().invoke(cli.app, list(map(str, command)))
     assert done.exit_code == 0, done.output
     assert "recorded actions)" in done.output
-    assert "The adapter has not learned all that was recorded. It does " in done.output
+    assert "The adapter has not learned all recorded actions. It does " in done.output
     (line,) = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert (line["rows"], line["rows/recorded"]) == (2, 3)
     [drawn] = steps

@@ -177,8 +177,8 @@ def test_batches_are_nearly_equal_and_hold_every_row_once(rows, steps):
 @pytest.mark.parametrize(
     ("only", "changes"),
     [
-        ("rollouts.workers is for SDFT and GRPO", {"rollouts": RolloutSettings(workers=1)}),
-        ("evaluate_every is for SDFT", {"evaluate_every": 1}),
+        ("rollouts.workers works with SDFT and GRPO", {"rollouts": RolloutSettings(workers=1)}),
+        ("evaluate_every works with SDFT", {"evaluate_every": 1}),
     ],
 )
 def test_what_only_sdft_does_is_refused(tiny_policy, settings, rows, tmp_path, only, changes):
@@ -229,7 +229,7 @@ def test_what_the_environment_fails_is_counted_and_ends_it_when_nothing_else_com
         monkeypatch.setattr(AsyncBrowserEnv, "reset", broken)
 
     from_seed(5)
-    with pytest.warns(UserWarning, match="2 of 12 episodes failed by the environment"):
+    with pytest.warns(UserWarning, match="2 of 12 episodes failed because of the environment"):
         assert collect(settings, tiny_policy, tmp_path / "rows.jsonl")["masked"] == 2
     from_seed(1)
     with pytest.raises(RolloutError, match=r"every episode of the last 3 batches \(The browser went away"):
@@ -238,5 +238,5 @@ def test_what_the_environment_fails_is_counted_and_ends_it_when_nothing_else_com
 
 def test_what_sft_can_not_do_is_said_before_anything_is_collected(tiny_policy, settings, tmp_path, monkeypatch):
     monkeypatch.setattr("selfsurf.sdft.trainers.sft.collect", None)
-    with pytest.raises(ValueError, match="lead is for SDFT only"):
+    with pytest.raises(ValueError, match="lead works with SDFT only"):
         train_sft(settings.model_copy(update={"lead": 0.5}), tmp_path / "run", policy=tiny_policy)

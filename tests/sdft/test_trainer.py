@@ -301,14 +301,14 @@ def test_an_oracle_is_silent_about_what_the_student_cannot_do(tiny_policy, setti
     few(
         1,
         [
-            ({"min_confidence": 1.0}, r"the confidence gate left out all of it \(\d+ tokens\)"),
+            ({"min_confidence": 1.0}, r"the confidence gate left out all \d+ tokens"),
             ({"lead": 0.999}, "the oracle took every step"),
         ],
     ),
 )
 def test_settings_by_which_nothing_can_be_learned_end_a_run(tiny_policy, settings, tmp_path, changes, why):
     chosen = settings.model_copy(update={"steps": 2, "max_new_tokens": 16, **changes})
-    with pytest.raises(NothingToTeach, match=rf"The first 2 batches taught nothing. Of the last: .*{why}"):
+    with pytest.raises(NothingToTeach, match=rf"The first 2 batches taught nothing. In the last one, .*{why}"):
         train(chosen, tmp_path / "run", policy=tiny_policy)
     assert not (tmp_path / "run/adapter").exists()
 
@@ -372,7 +372,7 @@ def test_an_adapter_that_is_more_than_lora_matrices_is_not_gone_on_from(tiny_pol
 def test_the_shape_of_the_adapter_that_is_gone_on_from_is_its_own(tiny_policy, settings, tmp_path):
     adapter = bare_adapter(tmp_path / "a", r=8, target_modules=["v_proj", "model.layers.0.self_attn.q_proj"])
     chosen = settings.model_copy(update={"start_from": adapter})
-    with pytest.raises(ValueError, match=r"lora_rank is 4, and that of the adapter at .* 8: leave it out"):
+    with pytest.raises(ValueError, match=r"lora_rank is 4, but the adapter at .* has 8: leave it out"):
         train(chosen, tmp_path / "run", policy=tiny_policy)
     free = TrainSettings(tasks=settings.tasks, start_from=adapter)
     check_start(free)
@@ -383,9 +383,12 @@ def test_the_shape_of_the_adapter_that_is_gone_on_from_is_its_own(tiny_policy, s
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"tasks": (open_id("https://example.org", "Look."),), "contexts": ("feedback",)}, "nobody judges open-ended"),
-        ({"tasks": (UNJUDGED,), "contexts": ("feedback",)}, "nobody judges open-ended"),
-        ({"first_evaluation_seed": 1}, "are among those of training"),
+        (
+            {"tasks": (open_id("https://example.org", "Look."),), "contexts": ("feedback",)},
+            "open-ended tasks have no judge",
+        ),
+        ({"tasks": (UNJUDGED,), "contexts": ("feedback",)}, "open-ended tasks have no judge"),
+        ({"first_evaluation_seed": 1}, "include training seeds"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused_before_anything_is_done(tiny_policy, settings, tmp_path, changes, why):
@@ -396,7 +399,7 @@ def test_what_cannot_be_evaluated_is_refused_before_anything_is_done(tiny_policy
 
 def test_a_task_without_oracle_is_refused_clearly(tiny_policy, settings, tmp_path):
     chosen = settings.model_copy(update={"tasks": ("MiniWoB/count-sides-v0",), "steps": 1})
-    with pytest.raises(ValueError, match="Nobody can teach MiniWoB/count-sides-v0: there is no oracle for it"):
+    with pytest.raises(ValueError, match="No context teaches MiniWoB/count-sides-v0: there is no oracle for it"):
         train(chosen, tmp_path / "run", policy=tiny_policy)
     assert not (tmp_path / "run").exists()
 

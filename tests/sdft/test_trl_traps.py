@@ -108,7 +108,7 @@ def test_a_model_split_by_zero_3_is_refused() -> None:
     plugin = FullyShardedDataParallelPlugin(fsdp_version=2)
     check_sharding(None, plugin)
     check_resumable(SimpleNamespace(accelerator=SimpleNamespace(state=SimpleNamespace(fsdp_plugin=None))))
-    with pytest.raises(ValueError, match="lack the teacher: begin anew"):
+    with pytest.raises(ValueError, match="lack the teacher: begin another run"):
         check_resumable(SimpleNamespace(accelerator=SimpleNamespace(state=SimpleNamespace(fsdp_plugin=plugin))))
     with pytest.raises(ValueError, match="fsdp_version: 2"):
         check_sharding(None, FullyShardedDataParallelPlugin(fsdp_version=1))

@@ -140,7 +140,7 @@ def test_a_trained_verifier_is_asked_by_roles_and_is_no_agent(shown, tiny_folder
     assert summary["steps"] == 2
     about = json.loads((out / "adapter/selfsurf.json").read_text())
     assert about["prompt"]["role"] == "verifier"
-    with pytest.raises(ValueError, match="roles take it as verifier_adapter"):
+    with pytest.raises(ValueError, match="pass it to roles as verifier_adapter"):
         agents.make("transformers", model=str(tiny_folder), adapter=out / "adapter")
     agent = agents.make("roles", model=str(tiny_folder), verifier_adapter=out / "adapter")
     (claim, *_) = claims_of(load_stored([shown]).episodes, np.random.default_rng(0))
@@ -190,7 +190,7 @@ def test_episodes_without_both_kinds_of_claims_teach_no_verifier(shown, tiny_pol
     endless = shutil.copytree(shown, tmp_path / "endless")
     for path in endless.rglob("episode.json"):
         change_meta(path.parent, lambda meta: meta.update(final=None))
-    with pytest.raises(EpisodeError, match="of 4 in these episodes 0 are true"):
+    with pytest.raises(EpisodeError, match="0 of 4 claims are true"):
         train_verifier(short(endless), tmp_path / "run", policy=tiny_policy)
     with pytest.raises(ValueError, match="learns from recorded episodes"):
         train_verifier(TrainSettings(tasks=(OPTION,)), tmp_path / "other")

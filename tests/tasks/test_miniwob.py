@@ -239,5 +239,5 @@ def test_an_agent_that_never_says_it_is_done_has_solved_nothing():
 
 
 def test_an_end_that_there_is_not_is_refused():
-    with pytest.raises(ValueError, match="ends is 'verdict' or 'finish', not 'never'"):
+    with pytest.raises(ValueError, match="ends must be 'verdict' or 'finish', not 'never'"):
         gymnasium.make("MiniWoB/click-test-v0", ends="never")

@@ -26,7 +26,7 @@ def run(state: GraphState, live: Live) -> GraphState:
         "advice": [*state["advice"], ADVICE.format(intent=state["intent_text"] or "no reason given")],
     }
     if counters.exceeded(tally, "mitigations"):
-        change |= ending(TerminalReason.LOOP_STUCK, f"the same actions led nowhere {tally['mitigations']} times")
+        change |= ending(TerminalReason.LOOP_STUCK, f"the same actions had no effect {tally['mitigations']} times")
     return change
 
 

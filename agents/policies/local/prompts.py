@@ -84,7 +84,7 @@ class Prompts:
 
     def _text(self, messages: Conversation) -> str:
         if self.processor is None and any(message.images for message in messages):
-            raise ValueError(f"{self.name} reads text only, but a message carries images.")
+            raise ValueError(f"{self.name} reads text only, but a message contains images.")
         turns = [{"role": message.role, "content": self._content(message)} for message in messages]
         return str(
             self.tokenizer.apply_chat_template(
@@ -133,7 +133,7 @@ def eos_token_ids(*given: Any) -> frozenset[int]:
     flat = [item for entry in given for item in (entry if isinstance(entry, list) else [entry])]
     ids = frozenset(int(item) for item in flat if item is not None)
     if not ids:
-        raise ValueError("Neither the tokenizer nor the model says which token ends a reply.")
+        raise ValueError("Neither the tokenizer nor the model defines the token that ends a reply.")
     return ids
 
 

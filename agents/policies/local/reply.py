@@ -18,8 +18,8 @@ class BrokenModel(ArithmeticError):
     def __init__(self, text: str = "") -> None:
         super().__init__(
             text
-            or "The model's scores are not numbers: its weights, or those of its adapter, are broken, or numbers of "
-            "this precision can't hold them. Take another adapter or another precision (dtype=)."
+            or "The model's scores are not numbers: the weights of the model or its adapter are damaged, or the scores "
+            "overflow at this precision. Use another adapter or another precision (dtype=)."
         )
 
 

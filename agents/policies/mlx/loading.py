@@ -78,7 +78,7 @@ def load_vision(folder: str | Path, *, dtype: Dtype | None = None) -> tuple[Any,
     folder = Path(folder).expanduser()
     original = read_config(folder)
     if original.get("model_file"):
-        raise ModelError(f"{folder} needs to run its own code ({original['model_file']}), which is not allowed.")
+        raise ModelError(f"{folder} requires running its own code ({original['model_file']}), which is not allowed.")
     with _limits_kept(), _own_processors():
         from mlx_vlm.utils import get_model_and_args, load_image_processor, load_model, load_processor
     try:
@@ -116,7 +116,7 @@ def read_config(folder: Path) -> Config:
         agents.model_files.ModelError: the file is missing, or is not a JSON object.
     """
     if not (folder / "config.json").is_file():
-        raise ModelError(f"{folder} holds no model (no config.json).")
+        raise ModelError(f"{folder} contains no model (no config.json).")
     return read_json(folder / "config.json")
 
 
@@ -205,7 +205,9 @@ def _check_rope(wanted: Mapping[str, Any], taken: Any, folder: Path) -> None:
     for key in ("rope_theta", "rope_local_base_freq", "rope_global_base_freq"):
         expected, found = wanted.get(key), getattr(taken, key, None)
         if expected is not None and found is not None and float(found) != float(expected):
-            raise ModelError(f"{folder}: MLX took {key}={found} where config.json says {expected}; don't use it.")
+            raise ModelError(
+                f"{folder}: MLX read {key}={found}, but config.json says {expected}. Don't use this model with MLX."
+            )
 
 
 def _unpacked(model: Any, folder: Path) -> Any:
@@ -216,8 +218,8 @@ def _unpacked(model: Any, folder: Path) -> Any:
     if not quantisation(folder) or import_module("mlx.core").metal.is_available():
         return model
     log.warning(
-        "%s is quantised, with which MLX is extremely slow without a Mac's GPU: its weights are unpacked, which takes "
-        "more memory. It is slow all the same.", folder,
+        "%s is quantised, and without a Mac's GPU quantised weights make MLX extremely slow. The weights are unpacked, "
+        "which takes more memory and is still slow.", folder,
     )  # fmt: skip
     return import_module("mlx_lm.utils").dequantize_model(model)
 

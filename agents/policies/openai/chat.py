@@ -87,16 +87,16 @@ def read(data: Any, *, by_kind: bool = False) -> Completion:
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         error = data.get("error")
         why = error.get("message") if isinstance(error, dict) else error
-        raise ReplyError(f"The answer holds no choices{f': {why}' if why else ''}.")
+        raise ReplyError(f"The answer contains no choices{f': {why}' if why else ''}.")
     choice = choices[0]
     message = choice.get("message")
     if not isinstance(message, dict):
-        raise ReplyError("The answer's choice holds no message.")
+        raise ReplyError("The answer's first choice contains no message.")
     reason = choice.get("finish_reason")
     if reason == "content_filter":
         raise PolicyError("The server's content filter withheld the reply.")
     if reason in ("abort", "error"):
-        raise ReplyError(f"The server broke off the reply ({reason}).")
+        raise ReplyError(f"The server aborted the reply ({reason}).")
     token_ids, logprobs = _tokens(choice)
     prompt_ids = _integers(data.get("prompt_token_ids") or choice.get("prompt_token_ids"))
     ended: FinishReason = "length" if reason in ("length", "max_tokens") else "eos"
@@ -153,7 +153,7 @@ def _content(message: Mapping[str, Any], kind: str) -> str:
     if isinstance(content, str) or not content:
         return (content or "") if kind == "text" else ""
     if not isinstance(content, list):
-        raise ReplyError(f"The message's content is {type(content).__name__}, neither text nor parts.")
+        raise ReplyError(f"The message's content is {type(content).__name__}, not a text or a list of parts.")
     parts = (part for part in content if isinstance(part, Mapping) and part.get("type") == kind)
     return "".join(str(part.get(kind, "")) for part in parts)
 

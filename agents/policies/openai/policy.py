@@ -121,9 +121,9 @@ class OpenAIPolicy(CheckedPolicy):
         from openai import AsyncOpenAI
 
         if not model:
-            raise ValueError("Say which model to ask: model= takes its name at the server.")
+            raise ValueError("Give the model's name on the server as model=.")
         if max_concurrency < 1 or retries < 0 or timeout <= 0 or patience <= 0:
-            raise ValueError("max_concurrency is at least 1, retries at least 0; timeout and patience are above 0.")
+            raise ValueError("max_concurrency must be at least 1, retries at least 0, timeout and patience above 0.")
         self.endpoint = _endpoint(endpoint, base_url)
         self.base_url = base_url or self.endpoint.base_url
         self.name = model
@@ -131,9 +131,9 @@ class OpenAIPolicy(CheckedPolicy):
         self.calls = tools
         self.guidance: Guidance = guidance or ("schema" if tools else self.endpoint.guidance)
         if self.guidance == "grammar" and (tools or self.endpoint.grammar_form is None):
-            raise ValueError('This endpoint takes no grammars this way; use guidance="schema" or "none".')
+            raise ValueError('This endpoint supports no grammars here; use guidance="schema" or "none".')
         if self.guidance == "schema" and not tools and self.endpoint.schema_form is None:
-            raise ValueError('This endpoint takes no JSON schemas; use guidance="grammar", "none" or tools=True.')
+            raise ValueError('This endpoint supports no JSON schemas; use guidance="grammar", "none" or tools=True.')
         self.sees_images = sees_images
         self.prompt_budget = prompt_budget
         self.parameter_count: int | None = None  # not reported by servers
@@ -244,7 +244,7 @@ class OpenAIPolicy(CheckedPolicy):
         texts = [Message(message.role, message.text) for message in messages]
         images = sum(image_tokens(image) for message in messages for image in message.images)
         if images and not self.sees_images:
-            raise ValueError(f"{self.name} reads text only, but a message carries images; pass sees_images=True.")
+            raise ValueError(f"{self.name} reads text only, but a message contains images; pass sees_images=True.")
         if self._tokenizer is not None:
             prompt = self._tokenizer.apply_chat_template(
                 [chat.written(message) for message in texts], add_generation_prompt=True, tokenize=False
@@ -284,7 +284,7 @@ class OpenAIPolicy(CheckedPolicy):
 
     def _message_fields(self, messages: Conversation, started: str) -> dict[str, Any]:
         if not self.sees_images and any(message.images for message in messages):
-            raise ValueError(f"{self.name} reads text only, but a message carries images; pass sees_images=True.")
+            raise ValueError(f"{self.name} reads text only, but a message contains images; pass sees_images=True.")
         written = [chat.written(message) for message in messages]
         if not started:
             return {"messages": written}
@@ -373,7 +373,7 @@ class OpenAIPolicy(CheckedPolicy):
             what = "tools" if self.calls else f"a {self.guidance} for the reply"
             cure = "tools=False" if self.calls else "constrained=False"
             _log.warning(
-                "%s Asking without %s from now on, and reading the reply as text; %s says so from the start.",
+                "%s Requests are now sent without %s, and replies read as text; pass %s to do so from the start.",
                 refusal.text, what, cure,
             )  # fmt: skip
 
@@ -390,7 +390,7 @@ class OpenAIPolicy(CheckedPolicy):
         except ValueError:
             data = None
         if data is None:  # raised here, so that the parser's error doesn't become the context
-            raise ReplyError("The answer is not JSON; is base_url= right?")
+            raise ReplyError("The answer is not JSON; check base_url=.")
         return chat.read(data, by_kind=self.calls == "kinds")
 
     def _encode(self, text: str) -> list[int] | None:
@@ -460,7 +460,7 @@ def _endpoint(endpoint: str | Endpoint | None, base_url: str | None) -> Endpoint
         raise ValueError(f"Unknown endpoint {endpoint!r}: choose from {', '.join(ENDPOINTS)}, or pass base_url=.")
     address = base_url or found.base_url
     if not _is_address(address):
-        raise ValueError(f"base_url= is an address such as http://localhost:8000/v1, not {address!r}.")
+        raise ValueError(f"base_url= must be an address such as http://localhost:8000/v1, not {address!r}.")
     return found
 
 
@@ -490,7 +490,7 @@ def _tokenizer(tokenizer: Any) -> Any:
 
         tokenizer = AutoTokenizer.from_pretrained(model_files.resolve(tokenizer))
     if tokenizer is not None and not getattr(tokenizer, "chat_template", None):
-        raise ValueError("The tokenizer has no chat template; pass that of the instruction-tuned model.")
+        raise ValueError("The tokenizer has no chat template; pass the tokenizer of the instruction-tuned model.")
     return tokenizer
 
 

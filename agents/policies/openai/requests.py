@@ -29,7 +29,7 @@ _announced: dict[str, float] = {}
 _LONGEST = 400
 """Character limit of a server's message in an error."""
 
-_CURE = "A field that the server doesn't take can be left out (omit=), a prompt shortened (max_prompt_tokens=)."
+_CURE = "Leave out a field that the server does not accept (omit=), or shorten the prompt (max_prompt_tokens=)."
 
 SAMPLING = frozenset({
     "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
@@ -92,7 +92,9 @@ class RefusedFields:
                 self.names[other], other = "", ""
             self.names[field] = other
             what = f"Sending {other} instead of" if other else "Leaving out"
-            _log.warning("%s %s %s from now on; omit= leaves it out from the start.", refusal.text, what, field)
+            _log.warning(
+                "%s %s %s from now on; use omit= to leave the field out from the start.", refusal.text, what, field
+            )
         return bool(refused)
 
 
@@ -159,11 +161,11 @@ async def persist(
         spent = time.monotonic() - start
         wait = backoff(attempts) if problem.wait is None else problem.wait + random.uniform(0, 0.1)
         if attempts > limits.retries:
-            raise PolicyError(f"{problem.text} Given up after {attempts} attempts.")
+            raise PolicyError(f"{problem.text} Gave up after {attempts} attempts.")
         if spent + wait >= limits.patience:
             asked = "" if problem.wait is None else f"; the server asks to wait {problem.wait:.0f} s"
             raise PolicyError(
-                f"{problem.text} Given up after {attempts} attempts, since patience is {limits.patience:g} s{asked}."
+                f"{problem.text} Gave up after {attempts} attempts, because patience is {limits.patience:g} s{asked}."
             )
         _announce(f"{problem.text} Trying again, up to {limits.retries} times.")
         await asyncio.sleep(wait)
@@ -223,7 +225,9 @@ class Explainer:
         if isinstance(error, openai.APIStatusError):
             return self._status(error)
         if isinstance(error, (TimeoutError, openai.APITimeoutError)):
-            return Problem(f"{self._where} did not answer in time; raise timeout= if it is just slow.", again=True)
+            return Problem(
+                f"{self._where} did not answer in time; raise timeout= if the server is only slow.", again=True
+            )
         if isinstance(error, openai.APIConnectionError):
             cause = error.__cause__ or error
             why = f"{type(cause).__name__} {self.clean(str(cause))}".strip()
@@ -299,7 +303,7 @@ class Background:
         """
         if self._loop.is_closed():
             work.close()
-            raise RuntimeError("This policy was closed; make a new one.")
+            raise RuntimeError("This policy is closed; create a new one.")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()

@@ -45,7 +45,7 @@ def prices_of(given: Prices | Mapping[str, float] | None) -> Prices | None:
     fields = {"input", "output", "cached"}
     if not {"input", "output"} <= set(given) <= fields or min(given.values()) < 0:
         raise ValueError(
-            'prices are dollars per million tokens, such as {"input": 0.15, "output": 0.6} and, where it differs, '
+            'prices must be dollars per million tokens, such as {"input": 0.15, "output": 0.6}, with an optional '
             f'"cached", not {dict(given)}.'
         )
     return Prices(**given)

@@ -79,7 +79,9 @@ class TensorRTPolicy(CheckedPolicy):
         seed: Natural = 0,
     ) -> None:
         if guided_decoding_backend not in _GUIDANCE:
-            raise ValueError(f"guided_decoding_backend: llguidance, xgrammar or None, not {guided_decoding_backend!r}.")
+            raise ValueError(
+                f"guided_decoding_backend must be llguidance, xgrammar or None, not {guided_decoding_backend!r}."
+            )
         check_peft(adapter)
         from tensorrt_llm import LLM
         from transformers import AutoConfig, AutoTokenizer
@@ -211,7 +213,7 @@ class TensorRTPolicy(CheckedPolicy):
         if not images:
             return {"prompt_token_ids": self.encode(messages, given)}
         if not self.sees_images:
-            raise ValueError(f"{self.name} reads text only, but a message carries images.")
+            raise ValueError(f"{self.name} reads text only, but a message contains images.")
         from PIL import Image
         from tensorrt_llm.inputs import default_multimodal_input_loader
 

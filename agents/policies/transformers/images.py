@@ -37,7 +37,7 @@ def merge(
         by_token, by_row = key in PER_TOKEN, key in PER_TOKEN or model_type in _IMAGES_OF_ROWS
         shapes = {tuple(part.shape[1 + by_row :]) for part in parts}
         if len(shapes) > 1:
-            raise ValueError(f"These prompts can't be in one batch: their {key} have the shapes {sorted(shapes)}.")
+            raise ValueError(f"These prompts can't form one batch: their {key} have different shapes {sorted(shapes)}.")
         if not by_row:
             merged[key] = torch.cat(parts)
             continue

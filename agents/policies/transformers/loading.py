@@ -100,7 +100,7 @@ def load_processor(source: str | Path, config: Any) -> Any:
     except (OSError, ValueError) as error:
         raise ValueError(f"{source} is a vision-language model, but its processor can't be loaded: {error}") from error
     if getattr(processor, "image_processor", None) is None:
-        raise ValueError(f"{source} is a vision-language model, but holds no image processor.")
+        raise ValueError(f"{source} is a vision-language model, but has no image processor.")
     return processor
 
 
@@ -121,9 +121,9 @@ def choose_device(device: str | torch.device) -> torch.device:
     except RuntimeError:
         raise ValueError(f"Unknown device {device!r}: use auto, cpu, cuda, cuda:1 or mps.") from None
     if where.type == "cuda" and not (where.index or 0) < torch.cuda.device_count():
-        raise ValueError(f"There is no {device} here: torch sees {torch.cuda.device_count()} CUDA devices.")
+        raise ValueError(f"This machine has no {device}: torch finds {torch.cuda.device_count()} CUDA devices.")
     if where.type == "mps" and not torch.backends.mps.is_available():
-        raise ValueError("There is no mps device here; use auto or cpu.")
+        raise ValueError("This machine has no mps device; use auto or cpu.")
     return where
 
 
@@ -194,7 +194,7 @@ def _four_bits(quantization: str, computed: torch.dtype | None) -> Any:
     import torch
 
     if quantization != "nf4":
-        raise ValueError(f"Unknown quantization {quantization!r}: the only one is 'nf4'.")
+        raise ValueError(f"Unknown quantization {quantization!r}: the only supported value is 'nf4'.")
     if find_spec("bitsandbytes") is None:
         raise ImportError(f"quantization='nf4' needs bitsandbytes: {how_to_install('train')}.")
     from transformers import BitsAndBytesConfig

@@ -73,11 +73,11 @@ class LoraPolicy(LocalPolicy):
                 model in memory, whose adapters belong to its owner.
         """
         if name.startswith(_OWN):
-            raise ValueError(f"Names of adapters don't begin with {_OWN!r}.")
+            raise ValueError(f"An adapter's name must not begin with {_OWN!r}.")
         if not name.isidentifier():
-            raise ValueError(f"An adapter's name is letters, digits and underscores, not {name!r}.")
+            raise ValueError(f"An adapter's name must consist of letters, digits and underscores, not {name!r}.")
         if name in self._loaded:
-            raise ValueError(f"There is an adapter {name!r} already, from {self._loaded[name]}; unload it first.")
+            raise ValueError(f"An adapter {name!r} is already loaded from {self._loaded[name]}; unload it first.")
         self._load(name, path)
 
     def use_adapters(self, names: Sequence[str], weights: Sequence[float] | None = None) -> None:
@@ -98,9 +98,9 @@ class LoraPolicy(LocalPolicy):
         for name in names:
             self._check_loaded(name)
         if len(set(names)) != len(names):
-            raise ValueError(f"An adapter is named twice: {', '.join(names)}. Give it a weight instead.")
+            raise ValueError(f"An adapter is listed twice: {', '.join(names)}. Give the adapter a weight instead.")
         if len(factors) != len(names) or not all(math.isfinite(factor) for factor in factors):
-            raise ValueError(f"{len(names)} adapters need as many finite weights, not {factors}.")
+            raise ValueError(f"{len(names)} adapters need one finite weight each, not {factors}.")
         alone = factors == [1.0]
         if names and not alone:
             self._check_linear(names)
@@ -122,7 +122,7 @@ class LoraPolicy(LocalPolicy):
         """
         self._check_loaded(name)
         if name in self.adapter_weights:
-            raise ValueError(f"The adapter {name!r} is active; activate others first.")
+            raise ValueError(f"The adapter {name!r} is active; activate other adapters first.")
         self._drop(name)
 
     def _drop(self, name: str) -> None:
@@ -189,7 +189,7 @@ class LoraPolicy(LocalPolicy):
         if others:
             raise ValueError(
                 f"{folder} can't be loaded beside {', '.join(others)}: an adapter that trains rows of the embedding "
-                "(trainable_token_indices) has to be the only one. Unload the others first."
+                "(trainable_token_indices) must be the only adapter. Unload the others first."
             )
         if replaces is not None:
             self.use_adapters([])
@@ -198,19 +198,21 @@ class LoraPolicy(LocalPolicy):
 
     def _check_ours(self) -> None:
         if self._owned:
-            raise ValueError("The adapters of a PEFT model in memory belong to its owner; use its own set_adapter.")
+            raise ValueError(
+                "The adapters of a PEFT model in memory belong to its owner; use the model's own set_adapter."
+            )
 
     def _check_loaded(self, name: str) -> None:
         if name not in self._loaded:
-            raise ValueError(f"No adapter {name!r} is loaded; there are: {', '.join(self._loaded) or 'none'}.")
+            raise ValueError(f"No adapter {name!r} is loaded; loaded adapters: {', '.join(self._loaded) or 'none'}.")
 
     def _check_linear(self, names: Sequence[str]) -> None:
         for name in names:
             config = self.model.peft_config[name]
             if config.use_dora or config.modules_to_save or config.trainable_token_indices:
                 raise ValueError(
-                    f"The adapter {name!r} can't be summed or weighted: it is more than low-rank changes "
-                    "(DoRA, whole layers or rows of the embedding of its own)."
+                    f"The adapter {name!r} can't be summed or weighted: it contains more than low-rank "
+                    "changes (DoRA, whole layers or rows of the embedding)."
                 )
 
 
@@ -224,7 +226,7 @@ def _check_base_stays(config: Any, folder: Path, model: Any) -> None:
     if isinstance(started, str) and started.startswith(_CHANGING):
         raise ValueError(
             f"{folder} can't be used: loading it changes the base model's weights (init_lora_weights={started!r}). "
-            "Save it as plain LoRA: PEFT's save_pretrained(path_initial_model_for_weight_conversion=...)."
+            "Save it as plain LoRA with PEFT's save_pretrained(path_initial_model_for_weight_conversion=...)."
         )
     if config.bias != "none" and any(key.endswith(".bias") for key, _ in model.named_parameters()):
         raise ValueError(f"{folder} can't be used: loading it changes the base model's biases (bias={config.bias!r}).")

@@ -104,7 +104,7 @@ class TransformersPolicy(LoraPolicy):
             if tokenizer is None:
                 raise ValueError("A model in memory needs its tokenizer: pass tokenizer=.")
             if quantization is not None:
-                raise ValueError("A model in memory can't be quantised any more; give its name or folder.")
+                raise ValueError("A model in memory can't be quantised; give the model's name or folder.")
             held, processor = model, tokenizer if hasattr(tokenizer, "image_processor") else None
             tokenizer = tokenizer if processor is None else processor.tokenizer
             name = str(getattr(getattr(model, "config", None), "_name_or_path", "") or type(model).__name__)

@@ -38,10 +38,10 @@ def make(
     """
     where = PROVIDERS.get(name, name)
     if ":" not in where:
-        raise ValueError(f"There is no provider {name!r}; there are {', '.join(PROVIDERS)}, and classes, module:Class.")
+        raise ValueError(f"There is no provider {name!r}; give {', '.join(PROVIDERS)} or a class as module:Class.")
     kind = load_class(where)
     if not (isinstance(kind, type) and issubclass(kind, Provider)):
-        raise ValueError(f"{name} is no subclass of selfsurf.browser_env.router.provider.Provider.")
+        raise ValueError(f"{name} is not a subclass of selfsurf.browser_env.router.provider.Provider.")
     taken = signature(kind).parameters
     given = dict(options or {})
     given |= {key: value for key, value in (("decide", decide), ("complete", complete)) if key in taken and value}

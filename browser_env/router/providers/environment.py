@@ -117,9 +117,11 @@ class EnvironmentProvider(Provider):
             raise ProviderError("not_found", action.reason or "The policy says that this can't be done here.")
         if isinstance(action, Finish) and arguments.action is None:
             seen = await self._look()
-            return ActResult(url=seen["url"], title=seen["title"], done="nothing: the policy says that it is done")
+            return ActResult(
+                url=seen["url"], title=seen["title"], done="nothing: the policy says that the task is done"
+            )
         if isinstance(action, Finish | Message | AskUser):
-            raise ProviderError("invalid_arguments", f"The action {action.name} is not one on a page.")
+            raise ProviderError("invalid_arguments", f"The action {action.name} does not act on a page.")
         seen = await self._step(action)
         return ActResult.model_construct(
             url=seen["url"], title=visible(seen["title"]), status=page_status(seen["events"]),
@@ -155,7 +157,7 @@ class EnvironmentProvider(Provider):
         env = await self._started()
         view = await self._guarded(env.core.glance())
         if view.screenshot is None:
-            raise ProviderError("unknown", "There is no picture of this page.")
+            raise ProviderError("unknown", "There is no screenshot of this page.")
         url, title = env.core.vault.redact((view.url, view.title))
         return ScreenshotResult(url=url, title=title, png=encode_png(view.screenshot))
 
@@ -197,7 +199,7 @@ class EnvironmentProvider(Provider):
         """Restart the provider's own environment. A given environment is not restarted: its run has ended."""
         self._ready = False
         if not self._own:
-            raise ProviderError("crashed", "The run ends with it.", retryable=False)
+            raise ProviderError("crashed", "This ends the run.", retryable=False)
         if self._env is not None:
             env = await self._started()
             if url:
@@ -228,7 +230,7 @@ class EnvironmentProvider(Provider):
                 raise ProviderError("unknown", f"{why}.", retryable=False)
             raise ProviderError(self._kind_of(info.get("fault")), f"{why}.")
         if "waiting" in info:
-            raise ProviderError("cancelled", f"A person is to decide first: {info['waiting']['text']}")
+            raise ProviderError("cancelled", f"A person has to decide first: {info['waiting']['text']}")
         if observation["last_error"]:
             id = getattr(action, "id", None)
             over, kind = terminated or truncated, env.core.failed_as or "unknown"
@@ -246,11 +248,11 @@ class EnvironmentProvider(Provider):
         decide = needed(self._decide)
         told = await asked(decide, instruction, seen or await self._look())
         if told is None:
-            raise ProviderError("not_found", f"Nothing on the page fits: {instruction}")
+            raise ProviderError("not_found", f"Nothing on the page matches: {instruction}")
         try:
             return parse_action(told)
         except ActionError as error:
-            raise ProviderError("unknown", f"The policy gave no valid action: {error}") from error
+            raise ProviderError("unknown", f"The policy returned an invalid action: {error}") from error
 
     async def _guarded(self, work: Coroutine[Any, Any, T]) -> T:
         """Await an observation of the page on the environments' loop, with its errors converted to `ProviderError`."""

@@ -31,7 +31,7 @@ class PlaywrightProvider(EnvironmentProvider):
     ) -> None:
         super().__init__(env, decide=decide, complete=complete)
         if env is not None and options:
-            raise ValueError(f"Give an environment or its options ({', '.join(options)}), not both.")
+            raise ValueError(f"Give either an environment or its options ({', '.join(options)}), not both.")
         self._options = options
 
     async def make(self) -> AsyncBrowserEnv:

@@ -94,7 +94,7 @@ class StagehandProvider(Provider):
     ) -> None:
         self._safety = safety or Safety()
         if self._safety.confirm is not None or self._safety.secrets:
-            raise ValueError("Stagehand asks nobody before it acts and knows no secrets: leave it out, or these rules.")
+            raise ValueError("Stagehand supports neither confirm nor secrets: leave out Stagehand, or these rules.")
         self._complete = complete
         self._executable = executable
         self._headless = headless
@@ -298,7 +298,7 @@ class StagehandProvider(Provider):
 
     def _needed(self) -> None:
         if self._complete is None:
-            raise ProviderError("invalid_arguments", f"Words can't be understood here: there is no model.{MODEL}")
+            raise ProviderError("invalid_arguments", f"Instructions in words need a model, and there is none.{MODEL}")
 
     async def _generate(self, params: Any) -> Any:
         """Answer one of Stagehand's prompts with the provider's model."""

@@ -33,7 +33,7 @@ class WebviewProvider(EnvironmentProvider):
         super().__init__(None, decide=decide, complete=complete)
         safety = options.get("safety")
         if safety is not None and (safety.allowed or safety.blocked):
-            raise ValueError("Hosts can't be allowed or blocked in an application's browser: leave webview out.")
+            raise ValueError("Hosts can't be allowed or blocked in an application's browser: leave out webview.")
         self._session = SessionOptions(webview=address)
         self._options = options
 

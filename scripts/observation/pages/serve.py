@@ -95,7 +95,7 @@ def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         if process.poll() is not None:
-            raise Unavailable(f"the server ended with {process.returncode}; see {log}")
+            raise Unavailable(f"the server ended with exit code {process.returncode}; see {log}")
         try:
             urllib.request.urlopen(url, timeout=5).close()
             return

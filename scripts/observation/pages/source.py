@@ -70,7 +70,7 @@ def apt(name: str, packages: list[str], pattern: str) -> Static:
         root = install.apt(name, packages)
         found = sorted(root.glob(pattern))
         if not found:
-            raise install.Unavailable(f"{packages[0]} has no {pattern}: this distribution's differs")
+            raise install.Unavailable(f"{packages[0]} has no {pattern}: this distribution packages it differently")
         return found[0]
 
     return Static(name, f"{packages[0]} (apt)", unpacked)
@@ -129,7 +129,7 @@ def hard() -> Static:
 
     def found() -> Path:
         if not folder.is_dir():
-            raise install.Unavailable(f"{folder} is not there: run from a checkout")
+            raise install.Unavailable(f"{folder} is missing: run this in a checkout")
         return folder
 
     return Static("hard", "this repository", found)

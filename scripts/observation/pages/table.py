@@ -52,9 +52,9 @@ def choose(names: Sequence[str], kind: str | None) -> list[Page]:
     kinds = sorted({page.kind for page in PAGES})
     for name in names:
         if name not in known:
-            raise ValueError(f"There is no page {name!r}; there are {', '.join(known)}.")
+            raise ValueError(f"There is no page {name!r}; choose from {', '.join(known)}.")
     if kind is not None and kind not in kinds:
-        raise ValueError(f"There is no kind {kind!r}; there are {', '.join(kinds)}.")
+        raise ValueError(f"There is no kind {kind!r}; choose from {', '.join(kinds)}.")
     pages = [page for page in PAGES if (not names or page.name in names) and kind in (None, page.kind)]
     if not pages:
         raise ValueError(f"None of these pages is of the kind {kind!r}.")

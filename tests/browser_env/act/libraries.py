@@ -83,7 +83,7 @@ MUI = """import {Select, MenuItem} from '@mui/material'; const multiple = %s;
         {['Rope', 'Ball', 'Hoop'].map((name) => <MenuItem key={name} value={name}>{name}</MenuItem>)}</Select> }"""
 BOX = "combobox:.*#-1"
 BOTH: dict[str, object] = {"select": BOX, "options": ["Rope", "Ball"]}
-LAST_ONLY = 'takes one option only: "Ball" is chosen in the place of "Rope".'
+LAST_ONLY = 'takes one option only: "Ball" is chosen instead of "Rope".'
 VUE = ("vue/dist/vue.global.prod.js",)
 ELEMENT = (*VUE, "element-plus/dist/index.css", "element-plus/dist/index.full.min.js")
 VUETIFY = (*VUE, "vuetify/dist/vuetify.min.css", "vuetify/dist/vuetify.min.js")

@@ -77,7 +77,7 @@ def test_nothing_stays_held_after_a_chord_that_fails(open_page):
 def test_only_modifiers_can_be_held(open_page, key):
     env, _ = open_page(f"<button onclick=\"document.title = 'pressed'\">Go</button>{LISTEN}")
     obs, *_ = env.step({"action": "press", "key": key, "selector": "text=Go"})
-    assert f"{key!r} is no chord" in obs["last_error"]
+    assert f"{key!r} is not a chord" in obs["last_error"]
     obs, *_ = env.step({"action": "press", "key": "a", "id": 1})
     assert obs["page_text"].rstrip().endswith("a KeyA")
     assert obs["title"] == "index"

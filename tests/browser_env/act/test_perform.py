@@ -121,10 +121,10 @@ def test_tabs_and_history(open_page, by_name):
             ("complete nonsense", "An action is JSON"),
             ({"action": "click", "x": float("nan"), "y": 1}, "finite number"),
             ('{"action": "scroll", "dx": 1e999}', "finite number"),
-            ({"action": "click", "id": True}, "not a truth value"),
+            ({"action": "click", "id": True}, "not true or false"),
             ({"action": "click", "x": -5, "y": 1e9}, "outside of the view, 800 by 600"),
-            ({"action": "navigate", "url": "file:///etc/passwd"}, "begin with http"),
-            ({"action": "navigate", "url": "javascript:alert(1)"}, "begin with http"),
+            ({"action": "navigate", "url": "file:///etc/passwd"}, "begins with http"),
+            ({"action": "navigate", "url": "javascript:alert(1)"}, "begins with http"),
         ],
     ),
 )

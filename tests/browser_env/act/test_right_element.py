@@ -154,7 +154,7 @@ def test_what_takes_no_mouse_is_not_clicked(open_page, by_name, tag):
     obs, *_ = env.step({"action": "click", "id": element["id"]})
     assert (
         obs["last_error"]
-        == f"Element {element['id']} can't be clicked now: the page lets no mouse reach it (pointer-events: none)."
+        == f"Element {element['id']} can't be clicked now: it ignores the mouse (pointer-events: none)."
     )
     assert (obs["title"], value(env, "window.c")) == ("index", None)
 

@@ -56,7 +56,7 @@ def test_selectors_and_playwright_calls_are_read(raw, expected):
         ("page.locator('#a').evaluate('x')", "no action for 'evaluate'"),
         ("page.get_by_role(open('x')).click()", "must be literals"),
         ("os.system('true')", "An action is JSON"),
-        ("click('3')\nclick('4')", "One action a step: this has 2"),
+        ("click('3')\nclick('4')", "Give one action per step, not 2"),
         ("import os", "An action is JSON"),
         ("x = click('3')", "An action is JSON"),
         ("clck('3')", "Did you mean click"),

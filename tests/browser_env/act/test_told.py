@@ -200,7 +200,7 @@ def test_a_whole_folder_can_not_be_uploaded(open_page, tmp_path):
         options={"safety": Safety(upload_from=(str(tmp_path),))},
     )
     obs, *_ = env.step({"action": "upload", "id": 1, "files": ["a.txt"]})
-    assert obs["last_error"] == "Element 1 takes a whole folder, which upload can't give."
+    assert obs["last_error"] == "Element 1 takes a whole folder, which can't be uploaded."
 
 
 LINES = "\n".join(f"  line {number}: a < b && c" for number in range(2000))
@@ -481,7 +481,7 @@ one.onclick = () => {{ one.ariaSelected = one.ariaSelected !== 'true' }}</script
     [
         (
             "<div role=option>{}</div>",
-            "Element 1 doesn't say that it takes several options; to choose more, click each: [2], [4].",
+            "Element 1 may take only one option; to choose several, click each: [2], [4].",
         ),
         ("<div role=option><input type=checkbox tabindex=-1 aria-hidden=true>{}</div>", ""),
         ("<div role=option aria-checked=false>{}</div>", ""),
@@ -536,7 +536,7 @@ def test_what_takes_no_text_is_chosen_by_typing_or_says_so(open_page):
     obs, *_ = env.step({"action": "type", "id": 1, "text": "Gamma"})
     assert "has no option 'Gamma'" in obs["last_error"]
     obs, *_ = env.step({"action": "type", "id": 2, "text": "60"})
-    assert obs["last_error"] == "Element 2 is a slider of the page's own: press arrow keys in it, or drag it."
+    assert obs["last_error"] == "Element 2 is a custom slider: press arrow keys in it, or drag it."
 
 
 def test_what_lets_the_mouse_through_to_a_button_around_it_is_clicked_there(open_page):

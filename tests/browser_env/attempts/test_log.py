@@ -199,7 +199,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on(tmp_path, capsys):
     log.failed(attempt(1), 1.0, Failure("timeout", "late", True))
     assert log.flush(10)
     said = capsys.readouterr().err
-    assert "can't keep its line: OSError: [Errno 28] No space left on device" in said
+    assert "can't write its line: OSError: [Errno 28] No space left on device" in said
     assert said.count("\n") == 1
     (log.folder / "attempt.jsonl").unlink()  # there is room again
     log.started(attempt(2))
@@ -250,14 +250,14 @@ def test_artifacts_stop_where_runs_that_go_on_fill_the_quota(tmp_path, capsys):
     log.close("stopped")
     assert log.flush(10)
     assert os.listdir(log.folder / "artifacts") == []
-    assert "the quota of 0.01 MB is used up" in capsys.readouterr().err
+    assert "use up the quota of 0.01 MB" in capsys.readouterr().err
     assert json.loads((log.folder / "summary.json").read_text())["notWritten"]["artifacts"] == 1
 
 
 def test_what_can_not_be_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="A traceId has letters"):
+    with pytest.raises(ValueError, match="A traceId must consist of at most 128 letters"):
         FileLog("../x", LogSettings(tmp_path))
-    with pytest.raises(ValueError, match="quota_mb is a number above 0, not 0"):
+    with pytest.raises(ValueError, match="quota_mb must be a number above 0, not 0"):
         LogSettings(quota_mb=0)
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"Not a directory|File exists"):

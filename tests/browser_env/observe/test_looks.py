@@ -63,9 +63,9 @@ def test_a_text_that_can_not_be_marked(open_page, by_name):
     env, obs = open_page(FIELDS)
     area, mail = (by_name(obs, name)["id"] for name in ("area", "mail"))
     obs, *_ = env.step({"action": "select", "id": area, "options": "away"})
-    assert obs["last_error"] == f"Element {area} does not hold the text 'away', so it can't be marked."
+    assert obs["last_error"] == f"Element {area} does not hold the text 'away', so it can't be selected."
     obs, *_ = env.step({"action": "select", "id": mail, "options": "at"})
-    assert obs["last_error"] == f"Element {mail} is a field of type email, which this action is not for."
+    assert obs["last_error"] == f"Element {mail} is a field of type email, for which this action doesn't work."
     assert "marked text" not in obs["dom"]
 
 

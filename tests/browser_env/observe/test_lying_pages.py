@@ -202,5 +202,5 @@ def test_each_limit_is_a_setting(make, loopback):
     obs, *_ = env.step({"action": "navigate", "url": f"{server.url}/{'x' * 5000}"})
     assert [len(event) for event in obs["events"]] == [220]
     assert obs["events"][0].startswith("navigated: http")
-    with pytest.raises(ValueError, match=r"Limits\.line is a number of characters above 0"):
+    with pytest.raises(ValueError, match=r"Limits\.line must be a number of characters above 0"):
         Limits(line=0)

@@ -198,4 +198,4 @@ def test_an_unreadable_reply_is_skipped_in_a_replay(tmp_path):
     assert [step.done for step in result.steps] == [False, True]
     assert result.steps[0].action == "fill it"
     assert result.steps[0].error
-    assert result.difference == "It ended failed (0), not solved (1)."
+    assert result.difference == "The replay ended failed (0), not solved (1)."

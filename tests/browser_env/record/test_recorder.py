@@ -518,7 +518,9 @@ def test_an_episode_can_be_played_again(recorded, tmp_path):
     assert [step.done for step in result.steps] == [True, True, True, False, True]
     assert result.steps[3].error == "There is no button named 'Send' here."
     assert not result.same_outcome
-    assert result.difference == f"It ended at {ORIGIN}/index.html, not at {person.episode.meta['final']['url']}."
+    assert (
+        result.difference == f"The replay ended at {ORIGIN}/index.html, not at {person.episode.meta['final']['url']}."
+    )
 
 
 def test_nothing_risky_is_played_again_once_an_action_failed(recorded, tmp_path):
@@ -532,8 +534,8 @@ def test_nothing_risky_is_played_again_once_an_action_failed(recorded, tmp_path)
     page.write_text(page.read_text().replace("<input", "<select").replace("Pieces>", "Pieces></select>"))
     result = play(fresh(person, tmp_path), person.episode)
     assert [step.done for step in result.steps] == [False, False, True]
-    assert result.steps[1].error == "Not done: it looks risky (purchase), and an action before it could not be done."
-    assert result.difference.startswith(f"It ended at {ORIGIN}/index.html")
+    assert result.steps[1].error == "Not executed: the action looks risky (purchase), and an earlier action failed."
+    assert result.difference.startswith(f"The replay ended at {ORIGIN}/index.html")
 
 
 def test_a_recorded_step_is_a_demonstration(recorded):

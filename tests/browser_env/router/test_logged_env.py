@@ -76,9 +76,9 @@ def test_a_crash_keeps_the_last_picture_and_says_that_the_run_has_ended(log):
     asyncio.run(play())
     (what, first, (_, seen)), (_, _, (_, failure, evidence)) = log.events[1], log.events[3]
     assert (what, failure.type, failure.retryable) == ("success", "crashed", False)
-    assert failure.message.endswith("The run ends with it.")
+    assert failure.message.endswith("This ends the run.")
     assert evidence.screenshot == seen.screenshot
-    assert evidence.cut == (f"There was no page any more: the picture is that of attempt {first.attempt_id}.",)
+    assert evidence.cut == (f"The page was gone: the picture is from attempt {first.attempt_id}.",)
 
 
 def test_what_a_person_has_decided_is_an_attempt_and_waiting_for_them_no_failure(log):
@@ -103,5 +103,5 @@ def test_what_a_person_has_decided_is_an_attempt_and_waiting_for_them_no_failure
     ]  # fmt: skip
     assert [sum(what == kind for what, *_ in log.events) for kind in ("start", "failure")] == [4, 3]
     assert ends[0][1] == ends[1][1] != ends[2][1] == ends[3][1]
-    assert ends[0][2][1].message.startswith("A person is to decide first: The button 'Delete account'")
+    assert ends[0][2][1].message.startswith("A person has to decide first: The button 'Delete account'")
     assert "did not allow" in ends[1][2][1].message

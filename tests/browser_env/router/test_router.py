@@ -200,7 +200,7 @@ def test_a_crash_starts_the_provider_again_before_it_is_reported(log, scripted):
     asyncio.run(play())
     (_, first, (_, seen)), *_ = [event for event in log.events if event[0] == "success"]
     lost = next(more[2] for what, _, more in log.events if what == "failure")
-    assert lost.cut == (f"There was no page any more: the picture is that of attempt {first.attempt_id}.",)
+    assert lost.cut == (f"The page was gone: the picture is from attempt {first.attempt_id}.",)
     assert lost.screenshot == seen.screenshot
 
 

@@ -44,7 +44,7 @@ def test_short_values_are_hidden_as_whole_words_only():
     assert vault.redact("code 123, not 51234 or 1 23") == "code <secret:cvv>, not 51234 or 1 23"
     with pytest.raises(ValueError, match="at least 3 characters"):
         Vault({"x": "12"})
-    with pytest.raises(ValueError, match="secret's name has letters"):
+    with pytest.raises(ValueError, match="secret's name must consist of letters"):
         Vault({"my pass": "long enough"})
 
 
@@ -174,7 +174,7 @@ def test_a_page_can_not_pretend_to_be_of_another_domain(open_page):
 def test_unknown_placeholders_and_other_actions(private, by_name):
     env, obs = private("<input aria-label=i>")
     obs, *_ = env.step({"action": "fill", "id": 1, "text": "<secret:pin>"})
-    assert obs["last_error"] == "There is no secret 'pin'; those that can be typed: password."
+    assert obs["last_error"] == "There is no secret 'pin'; the available secrets: password."
     assert by_name(obs, "i")["value"] == ""
     obs, *_ = env.step({"action": "navigate", "url": "http://site.test/?<secret:password>"})
     assert obs["last_error"] == "Secrets can only be typed, with fill or type."
@@ -320,5 +320,5 @@ def test_a_scan_of_the_page_does_not_show_it(private):
     scan = env.unwrapped.paged_scan()
     assert "unter" not in repr(scan)
     assert "<secret:password>" in repr(scan)
-    with pytest.raises(ValueError, match="no screenshots in a scan"):
+    with pytest.raises(ValueError, match="A scan with secrets can't have screenshots"):
         env.unwrapped.paged_scan(screenshots=True)

@@ -152,7 +152,7 @@ def test_without_the_browser_its_address_is_opened_again_and_the_loss_is_told(le
     obs, _ = resumed(url, folder)
     assert (obs["title"], obs["elements"][0]["value"]) == ("form", "")
     assert obs["last_error"] == (
-        f"Interrupted. The browser was lost, with its tabs and what was typed. {url}/ was opened again."
+        f"Interrupted. The browser was lost, with its tabs and all typed text. {url}/ was opened again."
     )
     assert visits.count("/next") == 1
     assert not folder.exists()
@@ -163,7 +163,7 @@ def test_another_environment_with_its_profile_leaves_the_browser_alone(left):
     url, folder, _ = left
     noted = json.loads((folder / "browser.json").read_text())
     with BrowserEnv(url, session=SessionOptions(profile=noted["profile"])) as env:
-        with pytest.raises(EnvError, match=r"is kept by a run that waits, in .*browser: let it end"):
+        with pytest.raises(EnvError, match=r"is in use by a waiting run in .*browser: finish the run"):
             env.reset(seed=0)
         assert is_alive(noted)
         end_browser(folder, keep_profile=True)
@@ -181,12 +181,12 @@ def test_a_browser_that_was_left_is_ended(left):
 
 
 def test_options_that_can_not_be_kept_to_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="can't be given locale"):
+    with pytest.raises(ValueError, match="doesn't support locale"):
         SessionOptions(detached=tmp_path, locale="de-DE")
     env = AsyncBrowserEnv(
         "data:text/html,x", session=SessionOptions(detached=tmp_path / "b"), context={"bypass_csp": True}
     )
-    with pytest.raises(EnvError, match="can't be given bypass_csp"):
+    with pytest.raises(EnvError, match="doesn't support bypass_csp"):
         runtime().run(env.reset(seed=0))
 
 

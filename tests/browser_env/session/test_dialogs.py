@@ -58,7 +58,7 @@ def test_a_page_that_asks_to_stay_is_left_or_not_as_the_policy_says(open_page, b
         assert obs["title"] == "index", action
         assert obs["events"] == ("beforeunload dialog dismissed",), action
         assert info["timing"]["total"] < 4000, action
-        assert ("still there" in obs["last_error"]) == (action["action"] != "click")
+        assert ("still open" in obs["last_error"]) == (action["action"] != "click")
 
 
 def test_by_default_a_page_is_left(open_page, by_name):

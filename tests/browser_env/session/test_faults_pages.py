@@ -236,7 +236,7 @@ def test_a_page_that_eats_memory_crashes_before_the_machine_does(run, grow):
     page = f"<button onclick='setInterval(() => {{ {grow} }}, 1)'>Go</button><script>window.kept = []</script>"
     (*_, info), seconds = run(page, {"action": "click", "id": 1}, {"action": "wait", "ms": 20_000}, page_memory=400)
     assert info["outcome"] == "env_error"
-    assert info["outcome_detail"] == "the page used more than 400 MB (page_memory) and was ended"
+    assert info["outcome_detail"] == "the page used more than 400 MB (page_memory) and was killed"
     assert seconds < 20 * crowd()
 
 

@@ -112,10 +112,10 @@ def test_credentials_are_told_to_no_other_origin(make, loopback):
         assert {host.split(":")[0] for host, token in told if token} == {"127.0.0.1"}
         assert any(host.startswith("evil") for host, _ in told)
     with pytest.raises(
-        browser_env.EnvError, match=r"no start page says which: give \(user, password, 'https://shop.test'\)"
+        browser_env.EnvError, match=r"no start page to provide it: give \(user, password, 'https://shop.test'\)"
     ):
         make("data:text/html,<p>x", SessionOptions(http_credentials=("ann", "secret")))
-    with pytest.raises(ValueError, match=r"is like https://shop.test, not 'shop.test'"):
+    with pytest.raises(ValueError, match=r"must be like https://shop.test, not 'shop.test'"):
         SessionOptions(http_credentials=("ann", "secret", "shop.test"))
 
 
@@ -317,7 +317,7 @@ def test_a_partitioned_cookie_is_taken_as_playwright_and_as_browsers_write_it(ma
         ({"path": None}, "has no path"),
         ({"domain": ""}, "has no domain"),
         ({"name": None}, "has no name"),
-        ({"value": 7}, "has a value that is no text"),
+        ({"value": 7}, "has a value that is not a string"),
         ({"expires": 4102444800000}, "has expires=4102444800000, which should be seconds since 1970, not milliseconds"),
         ({"expires": "2100-01-01T00:00:00Z"}, "has expires='2100-01-01T00:00:00Z', which should be seconds since"),
         ({"expirationDate": "4102444800"}, "has expirationDate='4102444800', which should be seconds since 1970"),

@@ -463,7 +463,7 @@ def test_no_observation_is_from_before_the_change(clicks, when):
 def test_where_time_can_t_be_held_it_is_said():
     assert not can_hold_time("/usr/bin/chromium", headless=True, switches=())
     assert not can_hold_time("/usr/lib/chromium/chromium-headless-shell", headless=False, switches=())
-    with pytest.raises(ValueError, match='clock is "real" or "virtual"'):
+    with pytest.raises(ValueError, match='clock must be "real" or "virtual"'):
         gymnasium.make("Browser-v0", clock="fast")
     with pytest.raises(ValueError, match="the environment doesn't start"):
         gymnasium.make("Browser-v0", clock="virtual", session=SessionOptions(cdp_url="http://127.0.0.1:9222"))

@@ -28,4 +28,4 @@ def test_ray_takes_the_cluster_file_and_the_run_has_room():
         policy=Resources(num_cpus=2, num_gpus=1, custom={"models": 1}),
     )
     assert plan.missing(there) == ""
-    assert plan.missing({**there, "models": 1}) == "models: 2 wanted, 1 there"
+    assert plan.missing({**there, "models": 1}) == "models: 2 needed, 1 available"

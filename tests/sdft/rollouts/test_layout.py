@@ -11,7 +11,7 @@ from selfsurf.sdft.rollouts.layout import RolloutSettings
     [
         ({"ahead": 1}, "need workers"),
         ({"engine": "http://host:8000/v1", "engine_folder": "/shared"}, "need workers"),
-        ({"workers": 1, "engine": "http://host:8000/v1"}, "go together"),
+        ({"workers": 1, "engine": "http://host:8000/v1"}, "must be given together"),
         ({"worker": 1}, "Extra inputs"),
     ],
 )
@@ -23,4 +23,4 @@ def test_settings_that_make_no_sense_are_refused(given, why):
 def test_what_a_cluster_lacks_is_told():
     plan = RolloutSettings(workers=4, policy_workers=2)
     assert plan.missing({"CPU": 4}) == ""
-    assert plan.missing({"CPU": 3}) == "CPU: 4 wanted, 3 there"
+    assert plan.missing({"CPU": 3}) == "CPU: 4 needed, 3 available"

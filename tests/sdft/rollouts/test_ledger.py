@@ -68,7 +68,7 @@ def test_the_tally_of_a_batch_that_is_not_done_are_refused():
     ledger = Ledger(JOBS, seed=5)
     ask = ledger.next()
     ledger.ended(ask, solved(ask))
-    with pytest.raises(LedgerError, match="no end"):
+    with pytest.raises(LedgerError, match="have not ended"):
         ledger.tally()
     with pytest.raises(LedgerError, match="2 finished"):
         EpisodeCounts(asked=3, finished=2).check()

@@ -70,7 +70,7 @@ def test_what_was_asked_ahead_of_weights_that_were_put_back_is_asked_again_with_
 def test_other_episodes_than_were_asked_for_are_noticed():
     pipeline = Pipeline(Collector(Recorder(1), None, dict), jobs_of=jobs_of, seed_of=int)
     pipeline.batch(0, jobs_of(0), 3)
-    with pytest.raises(RolloutError, match="use ahead=0"):
+    with pytest.raises(RolloutError, match="set ahead=0"):
         pipeline.batch(1, jobs_of(7), 3)
 
 

@@ -106,9 +106,9 @@ def test_a_killed_worker_changes_no_sample_and_no_count(
     assert (generator.books.browsers_lost, generator.books.browsers_replaced, batch.workers_lost) == (1, 1, 1)
     lost, replaced = (record.getMessage() for record in caplog.records if record.name.startswith("selfsurf"))
     assert lost.startswith("browser worker 0 is lost")
-    assert lost.endswith("another one is pending")
+    assert lost.endswith("a replacement is pending")
     (process,) = generator.books.processes.values()
-    assert replaced == f"browser worker 0 is replaced: process {process} has taken its place"
+    assert replaced == f"browser worker 0 has been replaced by process {process}"
     assert generator.books.tally == batch.tally
     assert [result.job for result in batch.results] == jobs
     assert sampled(batch.results) == sampled(here(settings, model, weights, jobs, 1, 0, most=1))
@@ -117,7 +117,7 @@ def test_a_killed_worker_changes_no_sample_and_no_count(
 def test_a_cluster_that_is_too_small_is_refused(settings, model):
     plan = layout(browser_workers=3, policy_workers=2)
     there = {"CPU": 2.0, "browsers": 3.0}
-    assert plan.missing(there) == "CPU: 4 wanted, 2 there; models: 2 wanted, 0 there"
+    assert plan.missing(there) == "CPU: 4 needed, 2 available; models: 2 needed, 0 available"
     assert plan.missing({"CPU": 4.0, "browsers": 3.0, "models": 2.0}) == ""
 
 
@@ -246,7 +246,7 @@ def test_a_worker_without_room_is_said_to_be_pending(
     assert generator.collect(0).tally.finished == 4
     assert until(lambda: "is still pending" in caplog.text, 60)
     assert (generator.books.browsers_lost, generator.books.browsers_replaced) == (1, 0)
-    assert "is replaced" not in caplog.text
+    assert "has been replaced" not in caplog.text
     cluster.add_node(num_cpus=2, resources={"browsers": 1})
     assert until(lambda: generator.books.browsers_replaced == 1, 90)
 
@@ -393,7 +393,7 @@ def test_grpo_learns_from_workers_episodes_under_a_prompt_of_ones_own(
     train_grpo(chosen, tmp_path / "run", policy=TransformersPolicy(tiny_folder, dtype="float32"))
     (line,) = metrics(tmp_path / "run")
     assert line["tokens/generated"] > 0
-    with pytest.raises(ValueError, match="ahead is for SDFT"):
+    with pytest.raises(ValueError, match="ahead works with SDFT only"):
         train_grpo(
             chosen.model_copy(update={"rollouts": chosen.rollouts.model_copy(update={"ahead": 1})}), tmp_path / "no"
         )

@@ -102,7 +102,10 @@ def test_a_running_cluster_is_used_only_where_it_is_named(folder):
         foreign = known.read_text().strip()
         assert address_in(folder, RAY_ADDRESS=foreign, **wants) == foreign
         assert address_in(folder) != foreign
-        assert "If its head wants a token, set RAY_AUTH_MODE=token." in run(ADDRESS, folder, RAY_ADDRESS=foreign).stderr
+        assert (
+            "If the Ray head requires a token, set RAY_AUTH_MODE=token."
+            in run(ADDRESS, folder, RAY_ADDRESS=foreign).stderr
+        )
     finally:
         head.terminate()
         head.wait(30)

@@ -31,7 +31,7 @@ def test_a_point_is_what_the_formula_says():
     [
         ({}, {"policies": 1}, "policy workers"),
         ({"cpu_seconds": 0.06}, {}, "processors of browser workers"),
-        ({"driver_seconds": 0.03}, {}, "the process that takes results in"),
+        ({"driver_seconds": 0.03}, {}, "the process that collects results"),
     ],
 )
 def test_the_least_limit_decides(change, options, saturated):
@@ -45,6 +45,6 @@ def test_growth_ends_where_something_is_saturated():
     assert [point.browsers for point in points] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]
     speeds = [point.steps_per_second for point in points]
     assert speeds == sorted(speeds)
-    assert points[-1].saturated == "the process that takes results in"
+    assert points[-1].saturated == "the process that collects results"
     assert points[-1].steps_per_second == pytest.approx(200)
     assert [point.browsers for point in growth(FIGURES, 1, **OPTIONS)] == [1]

@@ -48,9 +48,9 @@ def answering(status, headers, body):
     [
         (308, {"location": "https://gpu.example.org/health"}, b"", "redirects to https://gpu.example.org/health"),
         (301, {"location": "/login"}, b"<html>", "redirects to /login"),
-        (200, {"content-type": "text/html"}, b"<html>Hello", "no training service"),
-        (200, {}, b"", "no training service"),
-        (200, {"content-type": "application/json"}, b'{"status": "ok"}', "no training service"),
+        (200, {"content-type": "text/html"}, b"<html>Hello", "not a training service"),
+        (200, {}, b"", "not a training service"),
+        (200, {"content-type": "application/json"}, b'{"status": "ok"}', "not a training service"),
     ],
 )
 def test_what_is_no_training_service_is_said_and_takes_no_episode(tmp_path, status, headers, body, says):
@@ -65,10 +65,10 @@ def test_what_is_no_training_service_is_said_and_takes_no_episode(tmp_path, stat
 @pytest.mark.parametrize(
     ("url", "token", "says"),
     [
-        ("gpu.example.org", "", "no address of a server"),
-        ("http://gpu:port", "", "no address of a server"),
-        ("http://127.0.0.1:9", "tok\nen", "characters that none has"),
-        ("http://127.0.0.1:9", "töken", "characters that none has"),
+        ("gpu.example.org", "", "not the address of a server"),
+        ("http://gpu:port", "", "not the address of a server"),
+        ("http://127.0.0.1:9", "tok\nen", "contains invalid characters"),
+        ("http://127.0.0.1:9", "töken", "contains invalid characters"),
     ],
 )
 def test_addresses_and_tokens_that_can_be_none(url, token, says):
@@ -131,7 +131,7 @@ def test_what_the_server_has_wrong_is_not_fetched_again_and_again(adapter, tmp_p
     (tmp_path / f".shop.{one.files['peft'].sha256[:16]}.part").write_bytes(b"damaged")
     with answering(200, {}, bytes(len(archive))) as url, ServiceClient(url, patience=60) as client:
         began = time.monotonic()
-        with pytest.raises(ServiceError, match="not what the server says it has"):
+        with pytest.raises(ServiceError, match="doesn't have the hash that the server states"):
             client.download(one, "peft", tmp_path / "shop")
     assert time.monotonic() - began < 20
     assert not (tmp_path / "shop").exists()

@@ -113,7 +113,7 @@ def test_ten_kills_of_server_and_trainer_change_no_byte_of_the_adapter(setting, 
     spoiled = deploy(server, episodes, tmp_path / "stormy", model, steps=STEPS)
     _, err = spoiled.communicate(timeout=600)
     assert spoiled.returncode == 1
-    assert "holds something else" in " ".join(err.split())
+    assert "already exists with other content" in " ".join(err.split())
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ def test_a_running_job_is_cancelled_with_a_checkpoint_and_deploy_goes_on_with_it
         http.post(f"/jobs/{job['id']}/cancel")
         until(lambda: http.get(f"/jobs/{job['id']}").json()["status"] == "cancelled", 120)
         assert first.wait(60) == 1
-        assert "The same command resumes it" in " ".join(first.communicate()[1].split())
+        assert "Run the same command again to resume" in " ".join(first.communicate()[1].split())
         before = http.get(f"/jobs/{job['id']}").json()["step"]
         assert done(deploy(server, episodes, tmp_path / "cut", model, steps=40))["job"] == job["id"]
         events = http.get(f"/jobs/{job['id']}/events", params={"after": 0}).text
@@ -214,8 +214,8 @@ def test_what_can_not_end_well_is_refused_before_anything_is_sent(server, http, 
     (tmp_path / "earlier" / "origin.json").write_text('{"request": "of other episodes", "sha256": "0", "files": {}}')
     with ServiceClient(server.url, patience=0) as client:
         for out, model, why in (
-            ("mine", "smollm2", "holds something else"), ("earlier", "smollm2", "holds something else"),
-            ("new", "no-such", "and not no-such"),
+            ("mine", "smollm2", "already exists with other content"), ("earlier", "smollm2", "already exists with other content"),
+            ("new", "no-such", "not no-such"),
         ):  # fmt: skip
             with pytest.raises(ServiceError, match=why):
                 send(client, [episode], "a", tmp_path / out, None, model=(model, model), settings=Hyperparameters())

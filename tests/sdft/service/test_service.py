@@ -146,7 +146,7 @@ def test_what_an_adapter_is_held_for_it_is_not_deleted(tmp_path, http):
     (tmp_path / "adapters/unfinished-shop").mkdir()
     store.put_adapter(Adapter(name="shop", created=1.0, model="tiny", files={}))
     lease, _ = store.lease("shop", 60)
-    with pytest.raises(RefusedRequest, match="uses this adapter"):
+    with pytest.raises(RefusedRequest, match="is using this adapter"):
         adapters.remove(place, store, "shop")
     assert store.release("shop", lease)
     store.lease("shop", -1)
@@ -224,7 +224,7 @@ def test_a_job_whose_trainer_dies_before_it_begins_fails_after_some_tries(tmp_pa
     finally:
         watching.end()
     assert (done.status, done.attempts, done.error.type, done.error.retryable) == ("failed", 0, "trainer_died", True)
-    assert done.error.message.startswith("The trainer died 2 times in a row, before it had begun")
+    assert done.error.message.startswith("The trainer died 2 times in a row before it began")
     assert (tmp_path / "jobs" / job.id / "trainer.log").read_text().count("Traceback") == 4
     assert [one.data["status"] for one in store.events(job.id, 0)] == ["queued", "failed", "queued", "failed"]
 
@@ -289,7 +289,7 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path):
 
     (tmp_path / "photo.jpg").write_text("mine")
     told = CliRunner().invoke(app, ["serve", str(tmp_path), "--port", "0"], env={"COLUMNS": "300"})
-    assert (told.exit_code, "holds other things" in told.output) == (2, True)
+    assert (told.exit_code, "holds other files" in told.output) == (2, True)
     assert [path.name for path in tmp_path.iterdir() if path.name == "uploads"] == []
 
 
@@ -320,7 +320,7 @@ def test_goals_are_listed_also_from_the_file_of_an_older_server(tmp_path):
 def test_a_long_message_of_a_training_arrives_whole(tmp_path):
     store = Store(ServiceFolder(tmp_path).database)
     job = store.add_job(TrainRequest(episodes=(f"ep-{0:032x}",)), "tiny")
-    advice = "Nothing is being learned. " + "What may help: more steps. " * 20
+    advice = "Nothing is being learned. " + "Try more steps. " * 20
     record = logging.LogRecord("selfsurf.sdft", logging.WARNING, "", 0, advice, None, None)
     trainer._Log(store, job.id).emit(record)
     assert store.events(job.id, 0)[-1].data["text"] == advice.strip()
