@@ -93,7 +93,7 @@ def test_a_file_that_can_not_be_read_to_its_end_is_refused(tmp_path, name, what)
     else:
         path.touch()
         os.truncate(path, 20 * 2**30)
-    with pytest.raises(EpisodeError, match=f"{name} is (no file|too large)"):
+    with pytest.raises(EpisodeError, match=f"{name} is (not a file|too large)"):
         list(Episode(tmp_path / "one").steps() if name != "manifest.json" else Episode(tmp_path / "one").damage())
 
 
