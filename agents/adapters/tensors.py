@@ -67,7 +67,7 @@ def header(file: Path) -> dict[str, Entry]:
         start = stream.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
         if length > size - 8:
-            raise DamagedFile(f"{file} is cut off or not a safetensors file: download or copy it again.")
+            raise DamagedFile(f"{file} is cut off or is not a safetensors file: download or copy it again.")
         try:
             facts = json.loads(stream.read(length))
             facts.pop("__metadata__", None)
