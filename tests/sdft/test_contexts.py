@@ -266,7 +266,7 @@ def test_an_action_is_told_in_the_words_of_the_settings(login):
 def test_settings_that_make_no_sense(login):
     for wrong, why in [
         ({}, "there is nothing to learn"),
-        ({"tasks": (LOGIN,), "hindsight_episodes": (str(login),)}, "for the context"),
+        ({"tasks": (LOGIN,), "hindsight_episodes": (str(login),)}, "need the context"),
         ({"tasks": (LOGIN,), "contexts": ("demonstration",)}, "need each other"),
         ({"tasks": (LOGIN,), "contexts": ("oracle",), "demonstrations": (str(login),)}, "need each other"),
     ]:
