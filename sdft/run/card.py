@@ -81,7 +81,7 @@ def _outcome(about: Mapping[str, Any]) -> str:
 ## Results
 
 {"".join(_results(about))}
-## Settings that are not the defaults
+## Settings that differ from the defaults
 
 ```json
 {json.dumps(_changed(about["settings"]), indent=1)}
