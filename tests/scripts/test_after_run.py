@@ -218,9 +218,9 @@ def test_a_failed_run_teaches_what_worked_later_in_it(ran, tmp_path, monkeypatch
         (["--agent", "oracle"], "not those of oracle"),
         (["--agent", "openai", "--model", "m", "--set", "base_url=http://127.0.0.1:9/v1"], "not those of openai"),
         (["--set", "max_actions=3"], "training does not support this value of max_actions"),
-        (["--set", "constrained=false"], "training knows no other constrained than its own"),
+        (["--set", "constrained=false"], "training does not support this value of constrained"),
         (["--set", "dtype=fp16"], "a model in fp16 can't be trained"),
-        ([], "copy-training is there already"),
+        ([], "copy-training already exists"),
     ],
 )
 def test_what_can_t_be_trained_is_refused_before_anything_begins(tmp_path: Path, tiny, arguments, says):

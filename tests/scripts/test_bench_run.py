@@ -320,7 +320,7 @@ def test_what_differs_from_the_run_in_a_folder_is_named(tmp_path):
     with pytest.raises(RecordsError) as refused:
         Records(tmp_path / "run", {**about, "agent": now, "max_steps": 3, "environment": {"locale": "de"}})
     assert (
-        "not the same: agent.options.guards (was false, is not given), agent.options.actions (was not given, is "
+        "other arguments: agent.options.guards (was false, is not given), agent.options.actions (was not given, is "
         '["click"]), agent.adapter_sha256, max_steps (was not given, is 3), '
         'environment.locale (was not given, is "de"). Give'
     ) in str(refused.value)
@@ -530,7 +530,7 @@ def test_a_run_is_not_gone_on_with_when_its_tasks_have_changed(own, tmp_path):
     bench(suite, "--agent", "oracle", "--out", tmp_path / "run")
     (tmp_path / "tasks.py").write_text(TASKS.replace("return 1.0", "return 0.0"))
     refused = bench(suite, "--agent", "oracle", "--out", tmp_path / "run", code=2)
-    assert "another run; not the same: the task tasks.py:Fine." in refused.stderr
+    assert "a run with other arguments: the task tasks.py:Fine." in refused.stderr
     assert "which is not a folder" in bench(own("Nowhere"), "--out", tmp_path / "other", code=2).stderr
 
 

@@ -108,9 +108,9 @@ def test_a_last_line_that_a_kill_cut_is_left_out_and_said(folder):
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
-        (b'{"task": "one", "see', "line 2 is broken"),
+        (b'{"task": "one", "see', "line 2 is invalid"),
         (b"\xff\xfe", "line 2 is not UTF-8"),
-        (b"", "line 2 is broken"),
+        (b"", "line 2 is invalid"),
         (json.dumps(line("one", 0)).encode(), "line 2: task 'one', seed 0 is already in line 1"),
         (json.dumps(line("four", 0)).encode(), "line 2: run.json does not ask for task 'four'"),
         (json.dumps(line("one", 9)).encode(), "does not ask for task 'one', seed 9"),

@@ -52,7 +52,7 @@ def test_an_object_and_tasks_of_ones_own_are_evaluated_resumed_and_extended(tmp_
     assert [row.name for row in summary.tasks] == ["Press", "Press-1"]
     summary = selfsurf.evaluate([Press(), Press("Stop")], agent, seeds=3, out=tmp_path / "run")
     assert (summary.overall.episodes, agent.asked) == (6, 6)
-    with pytest.raises(RecordsError, match="not the same: agent"):
+    with pytest.raises(RecordsError, match="other arguments: agent"):
         selfsurf.evaluate([Press(), Press("Stop")], "random", seeds=3, out=tmp_path / "run")
     assert "git" in json.loads((tmp_path / "run" / "run.json").read_text())
 
@@ -127,10 +127,10 @@ def test_a_task_with_other_arguments_or_pages_is_another(tmp_path):
     run = {"agent": First, "seeds": 1, "out": tmp_path / "run"}
     for task in (Served(tmp_path / "pages", who=First()), Served(folder=tmp_path / "pages", who=First())):
         assert selfsurf.evaluate(task, **run).overall.solved == 1
-    with pytest.raises(RecordsError, match="not the same: the task Served"):
+    with pytest.raises(RecordsError, match="other arguments: the task Served"):
         selfsurf.evaluate(Served(tmp_path / "pages", "Stop", who=First()), **run)
     page.write_text("<button>Go</button>")
-    with pytest.raises(RecordsError, match="not the same: the task Served"):
+    with pytest.raises(RecordsError, match="other arguments: the task Served"):
         selfsurf.evaluate(Served(tmp_path / "pages", who=First()), **run)
 
 

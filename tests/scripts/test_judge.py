@@ -99,7 +99,7 @@ def test_an_episode_of_another_goal_is_not_judged_by_a_specification(folder):
     (folder / "other.toml").write_text(SPEC.replace("Press Go.", "Press Stop."))
     result = selfsurf("judge", folder / "open", "--spec", folder / "other.toml", "--json")
     (row,) = json.loads(result.stdout)["episodes"]
-    assert (row["says"], "of another goal, 'Press Stop.', not 'Press Go.'" in row["why"]) == ("unknown", True)
+    assert (row["says"], "for the goal 'Press Stop.', not for 'Press Go.'" in row["why"]) == ("unknown", True)
 
 
 def test_why_an_episode_was_judged_so_moves_no_cursor(folder):

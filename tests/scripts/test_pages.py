@@ -61,7 +61,7 @@ def test_an_application_that_ends_is_unavailable_and_not_tried_again(tmp_path):
     source = App("test", "python", lambda: tmp_path, lambda *_: tries.append(1) or ["false"])
     with Pages() as pages:
         for _ in range(2):
-            with pytest.raises(install.Unavailable, match="ended with 1"):
+            with pytest.raises(install.Unavailable, match="ended with exit code 1"):
                 pages.base(source)
     assert len(tries) == 1
 
@@ -85,7 +85,7 @@ def test_a_folder_is_filled_once_and_anew_when_the_packages_change(monkeypatch, 
 
 def test_a_failed_install_leaves_nothing(monkeypatch, tmp_path):
     monkeypatch.setenv("SELFSURF_HOME", str(tmp_path))
-    with pytest.raises(install.Unavailable, match=r"ended with 3; see .*x\.log"):
+    with pytest.raises(install.Unavailable, match=r"ended with exit code 3; see .*x\.log"):
         install.prepare("x", "1", [["sh", "-c", "exit 3"]])
     assert not (tmp_path / "pages/apps/x").exists()
 

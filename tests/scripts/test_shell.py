@@ -264,7 +264,7 @@ def test_a_session_is_gone_on_with_another_day_and_a_step_is_taken_back(tmp_path
     assert second[0]["answer"] == "Keys, Minutes", "the storage was kept, and the agent with its options"
     assert second[1]["url"].endswith("inbox.html")
     assert second[2]["outcome"] == "done"
-    assert "2 steps to go back" not in second[3]["error"]
+    assert "taken back: 2." not in second[3]["error"]
     assert "The page did not load" in second[5]["error"]
     assert second[6]["answer"] == "nothing", "a page that does not load does not end the shell"
     assert second[7] == {"marked": "solved"}

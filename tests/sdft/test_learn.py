@@ -161,7 +161,7 @@ def test_sft_with_a_learning_rate_of_its_own_chooses_none(tmp_path, monkeypatch)
             ["--arms", "sdft", "--set", 'contexts=["feedback"]'],
             "only SDFT uses contexts and demonstrations",
         ),
-        (["--arms", "sft:x", "--set", "sft_learning_rates=[1]"], "sft_learning_rates has to be equal for all arms"),
+        (["--arms", "sft:x", "--set", "sft_learning_rates=[1]"], "sft_learning_rates must be equal for all arms"),
         (["--out", "/dev/null/x"], "is not a folder that can be written"),
         (["--report-only"], "There is no comparison in"),
     ],

@@ -724,7 +724,7 @@ def test_a_run_ends_with_the_first_state_that_is_good_enough(shown, tiny_policy,
         (["--live"], "Give --live or --offline, not both"),
         (["--demonstrations", "x"], "Give --episodes or --demonstrations, not both"),
         (["--profile", "p"], "--profile: not allowed here, because no browser is opened"),
-        (["--confirm", "ask"], "--confirm: nothing is played, and no browser is opened"),
+        (["--confirm", "ask"], "--confirm: not allowed here, because no browser is opened"),
         (["--episodes", "not/here"], "--episodes: There is no folder"),
     ],
 )
