@@ -217,7 +217,7 @@ class Uploads:
             Refused: the upload is in progress, is being verified, or doesn't exist.
         """
         if upload in self._busy or upload in self._finishing:
-            raise RefusedRequest(409, "upload_in_use", "A request is still sending this upload.", retryable=True)
+            raise RefusedRequest(409, "upload_in_use", "A request is sending this upload.", retryable=True)
         if not self._part(upload).exists():
             raise missing("unfinished upload")
         self._part(upload).unlink()

@@ -197,7 +197,7 @@ def test_damaged_episodes_are_named_and_left_out(folder):
         (("judge", "{}/none"), "There is no episode"),
         (("judge", "{}/open", "--spec", "{}/none.toml"), "can't be read"),
         (("judge", "{}/open", "--model", "x"), "add --judge"),
-        (("judge", "{}/open", "--judge", "random"), "no language model"),
+        (("judge", "{}/open", "--judge", "random"), "is not a language model"),
         (("mark", "{}/none", "solved"), "There is no episode"),
         (("mark", "{}/open", "great"), "solved"),
         (("run", "--spec", "{}/spec.toml", "--goal", "Press Stop."), "leave out the other goal"),

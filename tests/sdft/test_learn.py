@@ -113,7 +113,7 @@ def test_other_settings_are_refused(tmp_path):
     with pytest.raises(ValueError, match="evaluate_every: not supported by all"):
         default_settings(evaluate_every=5)
     (tmp_path / "precious.txt").write_text("x")
-    with pytest.raises(ValueError, match="something else"):
+    with pytest.raises(ValueError, match="holds other files"):
         prepare_folder(default_settings(), tmp_path)
 
 
