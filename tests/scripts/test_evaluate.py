@@ -104,7 +104,7 @@ def test_what_cannot_be_is_said(tmp_path):
         with pytest.raises(error, match=match):
             selfsurf.evaluate(*words, out=tmp_path / "run", **options)
 
-    refused(ValueError, "play in this process", Press, processes=1)
+    refused(ValueError, "run in this process only", Press, processes=1)
     refused(ValueError, "agent_options can't be given", Press, First(), agent_options={"wrong": True})
     refused(ValueError, "neither act", Press, int)
     refused(ValueError, "There is no suite", "nothing")
