@@ -70,7 +70,7 @@ def test_secrets_inside_base64_are_hidden(before, value):
     ],
 )  # fmt: skip
 def test_wrong_options_are_named_at_once(name, value):
-    with pytest.raises(ValueError, match=f"^{name} is "):
+    with pytest.raises(ValueError, match=f"^{name} must be "):
         gymnasium.make("Browser-v0", **{name: value})
 
 

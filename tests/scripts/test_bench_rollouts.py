@@ -43,7 +43,7 @@ def test_missing_figures_are_named():
         (["--figures", "{folder}"], "can't be read: Is a directory."),
         (["--figures", "{folder}/none.json"], "none.json is not the output of `bench rollouts --json`"),
         (["--figures", "{folder}/list.json"], "list.json is not the output of `bench rollouts --json`"),
-        (["--set", "steps=many"], "--set steps: 'many' is no number"),
+        (["--set", "steps=many"], "--set steps: 'many' is not a number"),
     ],
 )
 def test_figures_that_can_not_be_are_refused(tmp_path, arguments, says):

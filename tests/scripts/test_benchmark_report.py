@@ -132,7 +132,7 @@ def test_a_folder_that_is_no_run_or_of_another_format_says_so(tmp_path):
         read(tmp_path / "nowhere")
     with pytest.raises(ResultsError, match="format 2; this version reads format 1"):
         read(write(tmp_path / "new", run(TASKS, [0], format=2), []))
-    with pytest.raises(ResultsError, match="asks for seed 3 twice"):
+    with pytest.raises(ResultsError, match="lists seed 3 twice"):
         read(write(tmp_path / "twice", run(TASKS, [3, 3]), []))
     with pytest.raises(ResultsError, match=r"run\.json is invalid: agent.name: Field required"):
         read(write(tmp_path / "nameless", run(TASKS, [0], agent={}), []))

@@ -232,7 +232,11 @@ def test_a_candidate_that_only_a_model_can_judge_says_so(tmp_path: Path) -> None
         out, CandidateFile([Candidate("look", "Look.", "https://letter.test/", [{"question": "Has she looked?"}])])
     )
     said = selfsurf("sample", "--accept", "look", "--out", out, "--into", tmp_path / "scenarios")
-    assert (said.exit_code, "look has only questions" in said.stderr, "no verdict" in said.stderr) == (0, True, True)
+    assert (said.exit_code, "look has only questions" in said.stderr, "can't judge it" in said.stderr) == (
+        0,
+        True,
+        True,
+    )
 
 
 def test_candidates_are_reported_where_nothing_was_logged(tmp_path: Path) -> None:
