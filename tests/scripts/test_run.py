@@ -440,8 +440,8 @@ def test_an_agent_that_raises_has_failed_and_its_traceback_is_kept(run: Any, pol
     assert "the agent's own error" in shown
     assert "not the agent's doing" not in shown
     assert 'raise KeyError("colour")' in shown
-    assert "asking.py" not in shown
-    assert "asking.py" in CliRunner().invoke(app, ["view", str(folder), "--full"]).output
+    assert "query_policy.py" not in shown
+    assert "query_policy.py" in CliRunner().invoke(app, ["view", str(folder), "--full"]).output
 
 
 def test_an_agent_that_can_not_be_made_leaves_no_episode(tmp_path: Path) -> None:

@@ -359,8 +359,8 @@ with Records(folder, {"tasks": [{"id": "one"}], "seeds": [0]}) as records:
 
         def receive(self, seconds):
             resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-            from selfsurf.agents.play import Ask, Job, Result
-            ask = Ask(0, Job("one", 0))
+            from selfsurf.agents.play import EpisodeRequest, Job, Result
+            ask = EpisodeRequest(0, Job("one", 0))
             solved = Result(ask.job, "solved", True)
             return [(0, ("done", sent.pop(), solved, None))] if sent else [(0, ("ready", "here"))]
 
