@@ -187,7 +187,7 @@ def _action(one: _ReplayState, flow: Flow, observation: Observation) -> tuple[Ac
     """Return the next action, and whether it was healed, i.e. its element was found despite changes.
 
     Raises:
-        _Refused: the flow has ended, or its next action is uncertain.
+        _ReplayStopped: the flow has ended, or its next action is uncertain.
     """
     while True:
         if one.at == len(flow.steps):
@@ -243,7 +243,7 @@ def _meanwhile(one: _ReplayState, step: FlowStep, observation: Observation, hind
     """Return an action that dismisses an overlay or waits for the element; None if nothing hinders the step.
 
     Raises:
-        _Refused: the element is missing, or behind a dialog that the flow doesn't know.
+        _ReplayStopped: the element is missing, or behind a dialog that the flow doesn't know.
     """
     known, away = tuple(filled(step.dialogs, one.values)), {}
     if one.flow is not None:

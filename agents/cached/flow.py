@@ -260,7 +260,7 @@ def _step(
     """Return the flow step of an action, and whether the action uses a text that is not in the goal.
 
     Raises:
-        _Weak: the action can't be repeated.
+        _UnsafeAction: the action can't be repeated.
     """
     data = action.to_dict()
     if data["action"] in ("message", "ask_user", "infeasible"):
@@ -308,7 +308,7 @@ def _check_texts(
     """Return whether a text of the action is not from the goal; refuse secrets and texts read from pages.
 
     Raises:
-        _Weak: the action types, chooses or answers such a text.
+        _UnsafeAction: the action types, chooses or answers such a text.
     """
     constant = False
     for key in _TEXTS:

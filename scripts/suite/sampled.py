@@ -181,7 +181,7 @@ def _candidate(episode: Episode, run: str) -> Candidate:
     """Return the candidate of a run.
 
     Raises:
-        _LeftOut: The run makes none.
+        _NoCandidate: The run makes none.
         EpisodeError: The episode can't be read.
     """
     if not _own_goal(episode.meta["env_id"]):

@@ -31,7 +31,7 @@ class Rollouts:
 
     Args:
         num_envs: maximum number of concurrent episodes.
-        most: maximum number of episodes in one call of the agent (`agents.play.player.Manner`).
+        most: maximum number of episodes in one call of the agent (`agents.play.options.PlayOptions`).
         env_options: options of every environment (`browser_env.env.make_core`).
     """
 
@@ -77,7 +77,7 @@ class Rollouts:
             seed: seed of the sampled actions; None to continue the agent's random stream. The same seed and jobs give
                 the same samples, whatever other episodes run.
             version: version of the agent's weights, for the results.
-            lead: probability that the oracle takes each step at the start of an episode (`agents.play.player.Manner`).
+            lead: probability that the oracle takes each step at the start of an episode (`agents.play.options.PlayOptions`).
 
         Returns:
             The results in the order of `jobs`. An episode that the infrastructure failed is run again once; if it fails

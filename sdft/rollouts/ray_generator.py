@@ -238,7 +238,7 @@ class RayGenerator:
             del self._orders[number]
 
     def browser_times(self) -> list[Any]:
-        """Return the time of each browser worker by activity (`agents.play.player.Times`)."""
+        """Return the time of each browser worker by activity (`agents.play.options.PlayerTimes`)."""
         with self._lock:
             actors = [one.actor for one in self._browsers.values() if one.ready is None]
         times: list[Any] = self._ray.get([actor.times.remote() for actor in actors], timeout=60)
