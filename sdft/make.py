@@ -59,7 +59,7 @@ def make_collector(
         environment: options of every environment, such as `max_episode_steps` and `screenshot`.
         rollouts: `workers` on a Ray cluster. By default episodes are played in this process, `contexts` at a time. The
             samples are the same.
-        lead: probability that the oracle takes each step at the start of an episode (`agents.play.options.PlayOptions`).
+        lead: probability of each step that the oracle takes first (`agents.play.options.PlayOptions`).
         seed: seed of all random draws.
 
     Raises:

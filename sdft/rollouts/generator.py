@@ -97,7 +97,7 @@ class LocalGenerator:
     Args:
         rollouts: environments of the episodes, closed by their owner.
         agent: agent that acts.
-        lead: probability that the oracle takes each step at the start of an episode (`agents.play.options.PlayOptions`).
+        lead: probability of each step that the oracle takes first (`agents.play.options.PlayOptions`).
         use: function that loads published weights into the agent's model; by default the model has them already.
     """
 

@@ -77,7 +77,7 @@ class Rollouts:
             seed: seed of the sampled actions; None to continue the agent's random stream. The same seed and jobs give
                 the same samples, whatever other episodes run.
             version: version of the agent's weights, for the results.
-            lead: probability that the oracle takes each step at the start of an episode (`agents.play.options.PlayOptions`).
+            lead: probability of each step that the oracle takes first (`agents.play.options.PlayOptions`).
 
         Returns:
             The results in the order of `jobs`. An episode that the infrastructure failed is run again once; if it fails

@@ -361,7 +361,7 @@ def test_a_run_sends_its_episode_and_is_none_the_worse_where_that_fails(server, 
 
     monkeypatch.delenv("SELFSURF_SERVER_URL", raising=False)
     code, _, said = run("none")
-    assert (code, "SELFSURF_SERVER_URL names no training service" in said) == (2, True)
+    assert (code, "SELFSURF_SERVER_URL must be the address of a training service" in said) == (2, True)
     assert not (tmp_path / "none").exists()
     monkeypatch.setenv("SELFSURF_SERVER_URL", server.url)
     code, printed, _ = run("sent")
