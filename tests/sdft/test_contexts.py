@@ -161,7 +161,7 @@ def test_a_recording_of_an_open_page_is_a_task_of_its_own(tmp_path):
     elsewhere = open_id("http://other.test/", GOAL)
     assert DemonstrationContext([recording], KINDS).can_speak(elsewhere)
     assert not DemonstrationContext([recording], KINDS).can_speak(open_id("http://other.test/", "Sleep."))
-    with pytest.raises(ValueError, match="needs both"):
+    with pytest.raises(ValueError, match="needs a start page and a goal"):
         task_of("Browser-v0?goal=x")
 
 

@@ -107,7 +107,7 @@ def test_what_cannot_be_made_is_refused(tiny_folder, tiny_policy):
         ({"environment": {"foo": 1}}, "environment has no option foo; it has "),
         ({"environment": {"screnshot": True}}, "no option screnshot; did you mean screenshot?"),
         ({"environment": {"max_episode_steps": "3"}}, "max_episode_steps must be a whole number"),
-        ({"environment": {"headless": 1}}, "headless is True or False"),
+        ({"environment": {"headless": 1}}, "headless must be True or False"),
         ({"environment": {"task": "MiniWoB/click-test-v0"}}, "each job names its task and seed"),
         ({"rollouts": {"workers": 2}}, "rollouts must be a RolloutSettings, such as"),
         ({"lora": {"r": 4}}, "lora must be a peft.LoraConfig, such as"),
