@@ -455,6 +455,7 @@ function pass({firstId, stamp, origin, screen, reach, limits, seek}) {
   // The controls in a canvas are not drawn, but take keys.
   function inCanvas(canvas, depth, at, rect, inert) {
     for (const el of inert ? [] : canvas.querySelectorAll(OWN_CONTROLS + ', [tabindex]')) {
+      if (isForeign(el)) continue;
       const role = roleOf(el);
       addElement(el, role, depth, rect, at, clip(nameOf(el, role, true), 300), valueOf(el, role), null, false);
     }

@@ -130,7 +130,7 @@ BUILD = r"""(seed) => {
   document.body.append(button);
 }"""
 
-FAILED = (932, 988, 1056, 2316)
+FAILED = (932, 988, 1056, 2126, 2316, 2485)
 """Seeds of pages that once could not be observed."""
 
 
