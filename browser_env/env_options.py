@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from selfsurf.browser_env.classes import file_path, load_class
 from selfsurf.browser_env.safety import terminal
@@ -30,10 +30,10 @@ _ELSEWHERE = {
     "headless": "--headful", "count": "the agent", "session": "its own options", "safety": "its own options",
     "detached": "--wait",
 }  # fmt: skip
-"""Options of `make_core` and its parts that `env` rejects, each with the option or source that sets it."""
+"""Options of `make_core` and its parts that `env_option` rejects, each with the option or source that sets it."""
 
 _SENSITIVE = ("http_credentials", "headers", "cookies", "context")
-"""Options that may hold a secret, so that `env` takes the variable or file that holds their value."""
+"""Options that may hold a secret, so that `env_option` takes the variable or file that holds their value."""
 
 
 class Program:
@@ -90,7 +90,7 @@ class EnvironmentSettings(BaseModel):
     user: str = "none"
     """Who answers the agent's questions: none, ask (you, at the terminal), or a function of the question as
     file.py:answer or module:answer."""
-    env: tuple[str, ...] = ()
+    env_option: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("env_option", "env"))
     """Another option of the environment as name=value (docs/environment.md). The value is JSON, or else plain text.
     Repeatable."""
 
@@ -113,7 +113,7 @@ class EnvironmentSettings(BaseModel):
         Raises:
             ValueError: a variable or a file is missing, or an option is unknown or wrong. No message contains a value.
         """
-        more = _more(self.env)
+        more = _more(self.env_option)
         session: dict[str, Any] = {
             "profile": self.profile and self.profile.expanduser(),
             "storage_state": self.storage_state and _state(self.storage_state.expanduser()),
@@ -159,14 +159,14 @@ class EnvironmentSettings(BaseModel):
             raise ValueError(f"a proxy's address with user and password is a secret. {_CURE}")
         return proxy
 
-    @field_validator("env")
+    @field_validator("env_option")
     @classmethod
     def _known(cls, items: tuple[str, ...]) -> tuple[str, ...]:
         for item in items:
             name, equals, value = item.partition("=")
             if not equals:
                 raise ValueError(f"{name}: give name=value")
-            if name in _ELSEWHERE or name in set(EnvironmentSettings.model_fields) - {"env"}:
+            if name in _ELSEWHERE or name in set(EnvironmentSettings.model_fields) - {"env_option"}:
                 raise ValueError(f"{name} is set by {_ELSEWHERE.get(name) or '--' + name.replace('_', '-')}")
             if name not in _takers():
                 near = get_close_matches(name, _takers(), 1)
@@ -281,7 +281,7 @@ def _user(name: str, *, later: bool) -> Any:
 
 @cache
 def _takers() -> dict[str, tuple[Any, Any]]:
-    """Return the options that `env` takes, each with its class (None for `make_core` itself) and its type."""
+    """Return the options that `env_option` takes, each with its class (None for `make_core` itself) and its type."""
     from selfsurf.browser_env.env import make_core
 
     kinds: tuple[tuple[Any, Any], ...] = ((SessionOptions, SessionOptions), (Safety, Safety), (None, make_core))
@@ -295,7 +295,7 @@ def _takers() -> dict[str, tuple[Any, Any]]:
 
 
 def _more(items: Iterable[str]) -> dict[Any, dict[str, Any]]:
-    """Return the options of `env` converted to their types, grouped by the class that takes them."""
+    """Return the options of `env_option` converted to their types, grouped by the class that takes them."""
     found: dict[Any, dict[str, Any]] = {SessionOptions: {}, Safety: {}, None: {}}
     for item in items:
         name, _, text = item.partition("=")
@@ -310,7 +310,7 @@ def _more(items: Iterable[str]) -> dict[Any, dict[str, Any]]:
             found[taker][name] = TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
             why = error.errors(include_input=False)[0]["msg"].replace("Input should", "it should")
-            raise ValueError(f"env {name}: {why}.") from None
+            raise ValueError(f"env_option {name}: {why}.") from None
     return found
 
 

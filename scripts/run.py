@@ -264,7 +264,7 @@ def _begin(
     ask = EpisodeRequest(0, Job(meta["env_id"], meta["seed"]))
     shown, goes_on = view(state, console, silent=settings.as_json), kept is not None
     if settings.wait:
-        kept = kept or WaitingRun.begin(folder, json.dumps({**absolute(settings), "logs": settings.log_root}))
+        kept = kept or WaitingRun.begin(folder, json.dumps({**absolute(settings), "attempt_log": settings.log_root}))
         around["session"] = replace(around["session"], detached=kept.browser)
     journal = kept.journal() if kept is not None else None
     if journal is not None and goes_on:

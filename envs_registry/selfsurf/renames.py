@@ -29,6 +29,9 @@ REMOVED_SETTINGS = {
 }  # fmt: skip
 """Removed training settings, with the values at which earlier versions trained as this version does."""
 
+OPTIONS = {"--env": ("--env-option",), "--logs": ("--attempt-log", "--keep-episodes")}
+"""Current names of renamed command-line options, by command."""
+
 IMPORTS = {
     "agents.constraint": "agents.reply.constraint",
     "agents.examples": "agents.prompt.examples",

@@ -20,7 +20,7 @@ class Settings(Arguments):
     """Provider: playwright, stagehand, or module:Class."""
     allow_domain: tuple[str, ...] = ()
     """Host that may be reached, such as one in a private network; by default all public hosts. Repeatable."""
-    logs: Path = Path("runs/live")
+    attempt_log: Path = Path("runs/live")
     """Root of the attempt logs."""
 
 
@@ -37,13 +37,13 @@ def main(settings: Settings) -> int:
         provider = make(settings.provider, {"safety": Safety(allowed=settings.allow_domain)})
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from None
-    make_folder(settings.logs)
+    make_folder(settings.attempt_log)
     quiet_libraries()
-    checks = look(provider, settings.url, settings.logs.resolve())
+    checks = look(provider, settings.url, settings.attempt_log.resolve())
     if settings.as_json:
         print(json.dumps([{"check": one.what, "holds": not one.found, "found": one.found} for one in checks], indent=1))
     else:
         for one in checks:
             print(f"[{' ' if one.found else 'x'}] {one.what}{': ' + one.found if one.found else ''}")
-        print(f"Logs: {settings.logs} (selfsurf report {settings.logs})")
+        print(f"Logs: {settings.attempt_log} (selfsurf report {settings.attempt_log})")
     return int(any(one.found for one in checks))

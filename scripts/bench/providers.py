@@ -25,7 +25,7 @@ class Settings(Arguments):
     """Scenario, such as register; repeatable. All twelve if not given."""
     seeds: int = Field(default=2, ge=1)
     """Number of seeds per scenario, from 0 on."""
-    logs: Path = Path("runs")
+    attempt_log: Path = Path("runs")
     """Root of the attempt logs, which `selfsurf report` reads."""
 
 
@@ -51,10 +51,10 @@ def main(settings: Settings) -> int:
         providers = [make(name, options.get(name, {})) for name in settings.provider]
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from None
-    make_folder(settings.logs)
+    make_folder(settings.attempt_log)
     quiet_libraries()
     figures = run(
-        providers, settings.scenario or SCENARIOS, range(settings.seeds), settings.logs.resolve(),
+        providers, settings.scenario or SCENARIOS, range(settings.seeds), settings.attempt_log.resolve(),
         lambda text: typer.echo(text, err=True),
     )  # fmt: skip
     print(json.dumps(figures, indent=1)) if settings.as_json else show(figures)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 from pydantic import Field
 
-from selfsurf.scripts.suite.plan import Logs
+from selfsurf.scripts.suite.plan import KeptEpisodes
 from selfsurf.scripts.terminal.agent_options import AgentArguments, checked_options, offered, read_options
 from selfsurf.scripts.terminal.arguments import Agent, Out, Seeds, check_browser, read_seeds
 from selfsurf.scripts.terminal.command import command
@@ -62,7 +62,7 @@ class Settings(AgentArguments, EnvironmentArguments):
     """Tokens, prompt and completion, after which no new episode begins; the same command resumes."""
     max_cost: float | None = Field(default=None, gt=0)
     """US dollars after which no new episode begins; the same command resumes."""
-    logs: Logs = "all"
+    keep_episodes: KeptEpisodes = "all"
     """Episodes whose steps are kept: all, unsolved or none."""
     screenshots: Annotated[bool, typer.Option("--screenshots")] = False
     """Keep a screenshot of every step in the logs."""
@@ -75,7 +75,7 @@ class Settings(AgentArguments, EnvironmentArguments):
 
 
 _PLANNED = {
-    "processes", "episode_timeout", "logs", "screenshots", "retries", "deadline", "max_tokens", "max_cost",
+    "processes", "episode_timeout", "keep_episodes", "screenshots", "retries", "deadline", "max_tokens", "max_cost",
 }  # fmt: skip
 """Settings that are copied into the plan."""
 

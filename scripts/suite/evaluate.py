@@ -24,7 +24,7 @@ from selfsurf.scripts.report.report import write_report
 from selfsurf.scripts.report.summary import Summary
 from selfsurf.scripts.report.trackers import track
 from selfsurf.scripts.suite.agents import agent_about, at_once, maker_of, public_command
-from selfsurf.scripts.suite.plan import Logs, Plan
+from selfsurf.scripts.suite.plan import KeptEpisodes, Plan
 from selfsurf.scripts.suite.pool import InProcess, LocalPool
 from selfsurf.scripts.suite.ray_pool import RayPool
 from selfsurf.scripts.suite.records import Records
@@ -50,7 +50,7 @@ def evaluate(
     deadline: float | None = None,
     max_tokens: int | None = None,
     max_cost: float | None = None,
-    logs: Logs = "all",
+    keep_episodes: KeptEpisodes = "all",
     screenshots: bool = False,
     headless: bool = True,
     report_to: Sequence[str] = (),
@@ -80,7 +80,7 @@ def evaluate(
         deadline: Seconds for the whole run; None for no limit.
         max_tokens: Tokens, prompt and completion, after which no new episode begins.
         max_cost: US dollars after which no new episode begins; the policy needs prices.
-        logs: Episodes whose steps are kept: all, unsolved or none.
+        keep_episodes: Episodes whose steps are kept: all, unsolved or none.
         screenshots: Whether the logs have a screenshot of every step.
         headless: Whether the browser has no window.
         report_to: Trackers besides the folder: tensorboard, wandb or trackio.
@@ -108,7 +108,7 @@ def evaluate(
     about["max_steps"] = max_steps or chosen.max_steps
     plan = Plan(
         str(Path(out or new_folder("bench")).resolve()), tuple(about["tasks"]), about["agent"]["name"], chosen.seeds,
-        options, about["max_steps"], episode_timeout, logs, screenshots, headless, max(processes, 1),
+        options, about["max_steps"], episode_timeout, keep_episodes, screenshots, headless, max(processes, 1),
         workers if at_once(agent) else 1, retries, deadline, max_tokens, max_cost,
     )  # fmt: skip
 

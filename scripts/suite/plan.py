@@ -11,7 +11,7 @@ from selfsurf.agents.play import Result
 from selfsurf.browser_env import Outcome
 from selfsurf.browser_env.text import well_formed
 
-Logs: TypeAlias = Literal["all", "unsolved", "none"]
+KeptEpisodes: TypeAlias = Literal["all", "unsolved", "none"]
 """Choice of the episodes whose full logs are kept."""
 
 LONGEST = 2000
@@ -38,7 +38,7 @@ class Plan:
     """Step limit; None for every task's own."""
     episode_timeout: float = 600.0
     """Seconds until an episode times out."""
-    logs: Logs = "all"
+    keep_episodes: KeptEpisodes = "all"
     screenshots: bool = False
     """Whether every observation has a screenshot; otherwise only the ends of unsolved episodes have one."""
     headless: bool = True

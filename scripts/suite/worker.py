@@ -172,7 +172,7 @@ class Worker(PlayerCallbacks):
         return name_of(name, about["folder"], **about["options"])
 
     def _record(self, ask: EpisodeRequest) -> EpisodeWriter | None:
-        if self._plan.logs == "none":
+        if self._plan.keep_episodes == "none":
             return None
         name = self._name(ask)
         folder = Path(self._plan.folder) / "episodes" / name
@@ -203,9 +203,9 @@ class Worker(PlayerCallbacks):
     def _done(self, ask: EpisodeRequest, result: Result) -> None:
         record = {**record_of(result), "screenshot": self._screenshots.pop(ask, None)}
         episode = f"episodes/{self._name(ask)}"
-        if self._plan.logs == "unsolved" and result.solved:
+        if self._plan.keep_episodes == "unsolved" and result.solved:
             shutil.rmtree(Path(self._plan.folder) / episode, ignore_errors=True)
-        elif self._plan.logs != "none":
+        elif self._plan.keep_episodes != "none":
             record["episode"] = episode
         self._send(("done", ask, result, record))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from selfsurf.browser_env.attempts.settings import VARIABLE, LogSettings
 from selfsurf.scripts.terminal.command import Arguments
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class LogArguments(Arguments):
     """Options of the attempt log: its folder, and which pages are saved."""
 
-    logs: Path | None = None
+    attempt_log: Path | None = Field(default=None, validation_alias=AliasChoices("attempt_log", "logs"))
     """Root folder of the attempt log (docs/logs.md); CLAW_LOG_DIR if not given, and no log without either."""
     screenshot_every: int = Field(default=1, ge=0)
     """Interval in attempts at which a screenshot is saved, besides that of every failed attempt; 0 for none."""
@@ -30,7 +30,7 @@ class LogArguments(Arguments):
     @property
     def log_root(self) -> str | None:
         """Root of the attempt log as an absolute path; None for no log."""
-        root = self.logs or os.environ.get(VARIABLE)
+        root = self.attempt_log or os.environ.get(VARIABLE)
         return str(Path(root).absolute()) if root else None
 
     @property
@@ -49,7 +49,7 @@ def check_logs(settings: LogSettings | None) -> None:
         settings.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         why = f"{settings.folder} is not a folder that can be written ({error.strerror})"
-        raise typer.BadParameter(f"--logs: {why}.") from None
+        raise typer.BadParameter(f"--attempt-log: {why}.") from None
 
 
 def attempt_log(settings: LogSettings | None, trace_id: str | None = None) -> FileLog | None:

@@ -49,7 +49,7 @@ TABLES = {
 _NOT_HERE = ("as_json", "list_settings")
 _WANTED = ("task", "goal", "url", "spec")
 """Options that define the goal; if the command line gives any of them, those of the file are ignored."""
-_NAMED = ("secret", "env", "set")
+_NAMED = ("secret", "env_option", "set")
 """Repeatable `NAME=value` options, which are tables in the file and are merged by name."""
 
 

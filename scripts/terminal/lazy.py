@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from selfsurf.renames import OPTIONS
 from selfsurf.scripts.terminal.interrupts import restore_interrupts
 
 Commands = Mapping[str, tuple[str, str]]
@@ -29,9 +30,13 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Show log messages and 
 
 
 class _Command(TyperCommand):
-    """A command that rejects an option given twice, unless the option is repeatable."""
+    """A command that rejects renamed options, and options given twice unless they are repeatable."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        own = {name for parameter in self.params for name in parameter.opts}
+        for name in (word.partition("=")[0] for word in args):
+            if name in OPTIONS and (new := [one for one in OPTIONS[name] if one in own]):
+                raise typer.BadParameter(f"{name} is now {new[0]}.", ctx=ctx)
         parsed: Any = self.make_parser(ctx).parse_args(list(args))
         given, _, order = parsed
         ctx.meta[GIVEN] = given

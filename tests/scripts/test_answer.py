@@ -689,7 +689,7 @@ def test_what_was_left_or_waits_is_listed_and_ended(
         (["--task", "MiniWoB/click-test-v0"], "--wait needs --goal or --spec"),
         (["--goal", "Look.", "--device", "iPhone 15"], "a detached browser doesn't support device"),
         (["--goal", "Look.", "--proxy", "env:PROXY"], "a detached browser can't log in to a proxy"),
-        (["--goal", "Look.", "--env", "detached=x"], "detached is set by --wait"),
+        (["--goal", "Look.", "--env-option", "detached=x"], "detached is set by --wait"),
         (["--goal", "Look.", "--redacted", "full"], "--wait needs --redacted secrets"),
     ],
 )

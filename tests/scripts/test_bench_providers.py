@@ -35,7 +35,7 @@ def run(*words: str) -> tuple[int, dict[str, Any]]:
 
 
 def test_a_scenario_is_carried_out_judged_by_its_page_and_logged(tmp_path: Path) -> None:
-    code, figures = run("--scenario", "move", "--logs", str(tmp_path))
+    code, figures = run("--scenario", "move", "--attempt-log", str(tmp_path))
     (row,) = figures["rows"]
     assert (code, row["provider"], row["solved"], row["failed"]) == (0, "playwright", 1, [])
     (summary,) = tmp_path.rglob("summary.json")
@@ -48,7 +48,7 @@ def test_a_scenario_is_carried_out_judged_by_its_page_and_logged(tmp_path: Path)
 @pytest.mark.slow
 def test_a_provider_that_only_says_so_has_failed(tmp_path: Path) -> None:
     careless = f"{__file__}:Careless"
-    code, figures = run("--provider", careless, "--scenario", "register", "--logs", str(tmp_path))
+    code, figures = run("--provider", careless, "--scenario", "register", "--attempt-log", str(tmp_path))
     (row,) = figures["rows"]
     assert (code, row["solved"]) == (1, 0)
     assert (row["failed"][0]["scenario"], row["failed"][0]["why"]) == ("register", "the page received nothing")
@@ -57,9 +57,9 @@ def test_a_provider_that_only_says_so_has_failed(tmp_path: Path) -> None:
 def test_a_live_page_is_looked_at_and_the_checklist_ticked(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<title>Shop</title><label>Card <input></label><button>Go</button>")
     with serving(tmp_path) as url:
-        words = ["bench", "live", url, "--logs", str(tmp_path / "a"), "--json"]
+        words = ["bench", "live", url, "--attempt-log", str(tmp_path / "a"), "--json"]
         refused = CliRunner().invoke(app, words, catch_exceptions=False)
-        allowed = ["--allow-domain", "127.0.0.1", "--logs", str(tmp_path / "b")]
+        allowed = ["--allow-domain", "127.0.0.1", "--attempt-log", str(tmp_path / "b")]
         done = CliRunner().invoke(app, ["bench", "live", url, *allowed])
     assert refused.stdout, (refused.exit_code, refused.output)
     found = {one["check"]: one["found"] for one in json.loads(refused.stdout)}
@@ -71,5 +71,5 @@ def test_a_live_page_is_looked_at_and_the_checklist_ticked(tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_all_scenarios_are_carried_out(tmp_path: Path) -> None:
-    code, figures = run("--logs", str(tmp_path))
+    code, figures = run("--attempt-log", str(tmp_path))
     assert (code, figures["rows"][0]["runs"]) == (0, 12)

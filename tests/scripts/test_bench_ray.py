@@ -145,7 +145,18 @@ def test_an_agent_of_roles_acts_on_ray_as_here(tmp_path):
 @pytest.mark.slow
 def test_ctrl_c_ends_at_once_keeps_the_records_and_goes_on_and_verbose_reaches_the_actors(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "local")  # not a cluster that happens to be on this machine
-    words = ["bench", "run", "miniwob", "--task", "click-dialog", "--agent", "random", "--ray", "--logs", "none"]
+    words = [
+        "bench",
+        "run",
+        "miniwob",
+        "--task",
+        "click-dialog",
+        "--agent",
+        "random",
+        "--ray",
+        "--keep-episodes",
+        "none",
+    ]
     command = [sys.executable, "-m", "selfsurf.scripts.cli", *words, "--seeds", "40", "--out", str(tmp_path / "run")]
     lines = tmp_path / "run" / "results.jsonl"
     with (tmp_path / "said").open("w") as said:

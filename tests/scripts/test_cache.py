@@ -136,7 +136,16 @@ def test_runs_for_goals_by_run_and_shell_are_sampled_and_the_rest_is_counted(
     again = json.loads(selfsurf(*sample).stdout)
     assert (again["candidates"], again["left_out"]) == (said["candidates"], 3)
 
-    logged = ("run", "--goal", "Buy it.", *given, "--logs", tmp_path / "logs", "--out", tmp_path / "runs" / "logged")
+    logged = (
+        "run",
+        "--goal",
+        "Buy it.",
+        *given,
+        "--attempt-log",
+        tmp_path / "logs",
+        "--out",
+        tmp_path / "runs" / "logged",
+    )
     selfsurf(*logged)
     monkeypatch.chdir(tmp_path)
     report = json.loads(selfsurf("report", "logs", "--out", "report.md", "--since", "1d", "--json").stdout)

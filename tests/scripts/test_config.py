@@ -83,7 +83,9 @@ def test_a_file_is_what_a_command_does(home: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(home / "work" / "shop" / "below")
     assert shown("run")["run"]["agent"] == {"value": f"{home}/work/shop/own.py:Agent", "source": "../selfsurf.toml:6"}
     assert shown("run")["run"]["task"]["value"] == TASK
-    result = CliRunner().invoke(app, ["run", "--agent", "oracle", "--env", "viewport=[700,500]", "--name", "first"])
+    result = CliRunner().invoke(
+        app, ["run", "--agent", "oracle", "--env-option", "viewport=[700,500]", "--name", "first"]
+    )
     assert result.exit_code == 0, result.output
     meta = json.loads(Path("runs/first/episode.json").read_text())
     assert meta["agent"] == "oracle"

@@ -106,7 +106,7 @@ def test_a_goal_without_a_page_with_a_secret_a_device_and_a_storage_state(
     result = CliRunner().invoke(app, [
         "run", "--goal", "Buy it.", *scripted({"action": "navigate", "url": f"{shop.url}/"}, *BUY), "--allowed",
         "127.0.0.1", "--secret", "password@127.0.0.1=env:SHOP_PASSWORD", "--device", "iPhone 15", "--storage-state",
-        str(tmp_path / "state.json"), "--env", "locale=de-DE", "--env", "headers=env:SHOP_HEADERS", "--out", str(out),
+        str(tmp_path / "state.json"), "--env-option", "locale=de-DE", "--env-option", "headers=env:SHOP_HEADERS", "--out", str(out),
     ])  # fmt: skip
     assert result.exit_code == 0, result.output
     assert shop.bought() == [f"/bought?{PASSWORD}"]
@@ -317,7 +317,7 @@ def test_no_browser_is_started_beside_a_profiles_or_one_that_runs(
             assert until(lambda: active.exists() and active.read_text(), 60)  # there before it is written
             monkeypatch.setenv("SELFSURF_BROWSER", "/nonexistent")
             address = f"cdp_url=http://127.0.0.1:{active.read_text().split()[0]}"
-            result = CliRunner().invoke(app, [*words, f"{tmp_path}/second", "--env", address])
+            result = CliRunner().invoke(app, [*words, f"{tmp_path}/second", "--env-option", address])
             assert result.exit_code == 0, result.output
         finally:
             theirs.kill()
@@ -331,7 +331,7 @@ def test_worker_processes_have_the_same_options_and_ask_at_the_terminal(
     (tmp_path / "shop.toml").write_text('name = "shop"\ntasks = [{ id = "own.py:Order" }, { id = "own.py:Other" }]\n')
     out = tmp_path / "run"
     words = ["bench", "run", f"{tmp_path}/shop.toml", "--agent", "oracle", "--seeds", "1", "--profile",
-             f"{tmp_path}/profile", "--env", "user_agent=Probe/1", "--confirm", "ask", "--secret",
+             f"{tmp_path}/profile", "--env-option", "user_agent=Probe/1", "--confirm", "ask", "--secret",
              "password=env:SHOP_PASSWORD", "--out", str(out)]  # fmt: skip
     variables = {"SHOP": f"{shop.url}/", "SHOP_PASSWORD": PASSWORD}
     terminal = _Terminal(*words, **variables)
@@ -351,7 +351,7 @@ def test_worker_processes_have_the_same_options_and_ask_at_the_terminal(
     assert PASSWORD not in written(out)
     monkeypatch.setenv("SHOP", f"{shop.url}/")
     other = CliRunner().invoke(app, [*words[:7], "--out", str(out)])
-    assert (other.exit_code, "not the same: environment" in said(other)) == (2, True), other.output
+    assert (other.exit_code, "other arguments: environment" in said(other)) == (2, True), other.output
 
 
 def test_training_has_the_same_options_and_keeps_no_secret(
@@ -363,7 +363,7 @@ def test_training_has_the_same_options_and_keeps_no_secret(
     small = ["episodes_per_step=2", "max_rows=2", "max_episode_steps=1", "least_first_divergence=0"]
     result = CliRunner().invoke(app, [
         "train", f"{tmp_path}/own.py:Order", "--model", str(tiny), "--steps", "1", *(w for s in small for w in
-        ("--set", s)), "--secret", "password=env:SHOP_PASSWORD", "--env", "user_agent=Probe/2", "--profile",
+        ("--set", s)), "--secret", "password=env:SHOP_PASSWORD", "--env-option", "user_agent=Probe/2", "--profile",
         f"{tmp_path}/profile", "--out", str(tmp_path / "run"),
     ])  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -385,7 +385,7 @@ def test_ray_workers_have_the_same_options(shop: Any, tmp_path: Path, tiny: Path
         "        return {'action': 'fill', 'id': 1, 'text': '<secret:password>'}\n"
     )
     environment = {**os.environ, "SHOP": f"{shop.url}/", "SHOP_PASSWORD": PASSWORD, "OMP_NUM_THREADS": "1"}
-    around = ["--secret", "password=env:SHOP_PASSWORD", "--env", "user_agent=Probe/3", "--user",
+    around = ["--secret", "password=env:SHOP_PASSWORD", "--env-option", "user_agent=Probe/3", "--user",
               f"{tmp_path}/own.py:answer"]  # fmt: skip
     for words in (
         ["bench", "run", f"{tmp_path}/shop.toml", "--agent", f"{tmp_path}/asks.py:Agent", "--seeds", "1", "--ray"],
@@ -462,16 +462,16 @@ def test_every_command_refuses_what_can_not_be(command: list[str], tmp_path: Pat
         (["--secret", "password=env:NOT_SET"], "environment variable NOT_SET, which should hold the secret password"),
         (["--secret", "password=file:/not/there"], "The file /not/there"),
         (["--proxy", f"http://ada:{PASSWORD}@127.0.0.1:3128"], "give env:VARIABLE or file:PATH instead"),
-        (["--env", f'http_credentials=["ada", "{PASSWORD}"]'], "http_credentials may hold a secret"),
+        (["--env-option", f'http_credentials=["ada", "{PASSWORD}"]'], "http_credentials may hold a secret"),
         (["--device", "iPhone 1"], "there is no device 'iPhone 1'; similar names are"),
         (["--stealth", "--device", "iPhone 15"], "stealth and device exclude each other"),
         (["--storage-state", f"{tmp_path}/state.json"], "is not a storage state"),
         (["--allowed", "http://shop.test/"], "takes hosts such as 'example.org'"),
         (["--upload-from", f"{tmp_path}/none"], "none is not a folder"),
         (["--download-to", f"{tmp_path}/state.json"], "state.json is not a folder"),
-        (["--env", "timezon=Europe/Berlin"], "did you mean timezone?"),
-        (["--env", "offline=maybe"], "env offline: it should be a valid boolean"),
-        (["--env", "profile=x"], "profile is set by --profile"),
+        (["--env-option", "timezon=Europe/Berlin"], "did you mean timezone?"),
+        (["--env-option", "offline=maybe"], "env_option offline: it should be a valid boolean"),
+        (["--env-option", "profile=x"], "profile is set by --profile"),
         (["--confirm", "ask"], "--confirm ask: there is no terminal to ask at"),
         (["--confirm", "ask"], f"(stdin is not one); give {'--wait, and' if command[0] == 'run' else '--confirm'} "),
         (["--user", "ask"], "--user ask: there is no terminal to ask at"),

@@ -178,7 +178,7 @@ def test_a_page_that_cannot_be_opened_is_an_env_error(run: Any) -> None:
 
 
 def test_what_it_does_to_the_page_is_logged_as_attempts_under_the_episodes_id(run: Any, tmp_path: Path) -> None:
-    _, meta, steps = run("--task", TASK, "--agent", "oracle", "--logs", str(tmp_path / "logs"), "--json")
+    _, meta, steps = run("--task", TASK, "--agent", "oracle", "--attempt-log", str(tmp_path / "logs"), "--json")
     (folder,) = (tmp_path / "logs").glob("browser-automation/*/*")
     assert folder.name == meta["traceId"]
     until(lambda: (folder / "summary.json").exists(), 10)
@@ -194,7 +194,7 @@ def test_the_log_says_why_a_start_page_could_not_be_opened(run: Any, tmp_path: P
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     address = ("--goal", "Look.", "--url", f"http://127.0.0.1:{port}/", "--agent", "random")
-    _, meta, _ = run(*address, "--logs", str(tmp_path / "logs"))
+    _, meta, _ = run(*address, "--attempt-log", str(tmp_path / "logs"))
     (folder,) = (tmp_path / "logs").glob("browser-automation/*/*")
     until(lambda: (folder / "summary.json").exists(), 10)
     summary = json.loads((folder / "summary.json").read_text())
@@ -210,7 +210,7 @@ def test_a_page_answered_with_an_error_says_so_everywhere(
 ) -> None:
     url = loopback(lambda request: (int(request.path[1:]), {}, b"<title>Sorry</title>No.")).url
     script = json.dumps([{"action": "navigate", "url": f"{url}/500"}, {"action": "navigate", "url": f"{url}/200"}])
-    given = ("--agent", "scripted", "--set", f"actions={script}", "--logs", str(tmp_path / "logs"))
+    given = ("--agent", "scripted", "--set", f"actions={script}", "--attempt-log", str(tmp_path / "logs"))
     result, _, _ = run("--goal", "Look.", "--url", f"{url}/404", *given, "--max-steps", "2")
     assert f"The start page returned HTTP status 404: {url}/404" in result.stderr
     assert f'{url}/500 (500) "Sorry"' in result.stderr
@@ -228,7 +228,7 @@ def test_a_page_answered_with_an_error_says_so_everywhere(
 
 def test_the_log_of_an_open_goal_that_the_agent_says_is_done_ends_as_done(run: Any, tmp_path: Path) -> None:
     script = 'actions=[{"action":"finish","answer":"Seen."}]'
-    page = ("--url", "data:text/html,<h1>News</h1>", "--logs", str(tmp_path / "logs"))
+    page = ("--url", "data:text/html,<h1>News</h1>", "--attempt-log", str(tmp_path / "logs"))
     _, meta, _ = run("--goal", "Look.", *page, "--agent", "scripted", "--set", script)
     (folder,) = (tmp_path / "logs").glob("browser-automation/*/*")
     assert until(lambda: (folder / "summary.json").exists(), 10)

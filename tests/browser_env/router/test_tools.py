@@ -136,7 +136,7 @@ def test_after_a_failed_navigation_the_outline_says_that_there_is_no_page(loopba
 def test_an_mcp_client_lists_and_calls_them(tmp_path):
     mcp = pytest.importorskip("mcp")
     stdio = pytest.importorskip("mcp.client.stdio")
-    command = ["-m", "selfsurf.scripts.cli", "mcp", "--logs", str(tmp_path)]
+    command = ["-m", "selfsurf.scripts.cli", "mcp", "--attempt-log", str(tmp_path)]
 
     async def play():
         server = stdio.StdioServerParameters(command=sys.executable, args=command)
@@ -176,7 +176,7 @@ def test_an_mcp_client_lists_and_calls_them(tmp_path):
 def test_a_signal_ends_the_server_with_its_call_its_browser_and_its_log(tmp_path, number):
     mcp = pytest.importorskip("mcp")
     stdio = pytest.importorskip("mcp.client.stdio")
-    command = ["-m", "selfsurf.scripts.cli", "mcp", "--logs", str(tmp_path)]
+    command = ["-m", "selfsurf.scripts.cli", "mcp", "--attempt-log", str(tmp_path)]
 
     async def play():
         server = stdio.StdioServerParameters(command=sys.executable, args=command)
@@ -275,7 +275,7 @@ def test_a_provider_that_fails_is_retried_and_passed_over_as_the_options_say(tmp
         "mcp",
         *given,
         *options,
-        "--logs",
+        "--attempt-log",
         str(tmp_path),
         "--screenshot-every",
         "0",
