@@ -133,3 +133,16 @@ def test_set_takes_json_text_and_groups():
     for wrong in (["a"], ["=1"], ["a=1", "a.b=2"]):
         with pytest.raises(typer.BadParameter):
             read_set(wrong)
+
+
+@pytest.mark.parametrize(
+    ("words", "new"),
+    [
+        (["run", "--goal", "Look.", "--env", "locale=de-DE"], "--env is now --env-option."),
+        (["run", "--goal", "Look.", "--logs=logs"], "--logs is now --attempt-log."),
+        (["bench", "run", "miniwob", "--logs", "none"], "--logs is now --keep-episodes."),
+    ],
+)
+def test_an_option_of_old_names_the_new_one(words: list[str], new: str) -> None:
+    result = CliRunner().invoke(cli.app, words)
+    assert (result.exit_code, new in " ".join(result.output.split())) == (2, True), result.output
