@@ -31,7 +31,7 @@ import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
-from selfsurf.renames import told_of_setting, unknown_setting
+from selfsurf.renames import OPTIONS, told_of_setting, unknown_setting
 from selfsurf.scripts.terminal.arguments import read_set, settings_of, wrong_settings
 
 FILE = "selfsurf.toml"
@@ -268,6 +268,9 @@ def _unknown(path: Path, lines: Mapping[tuple[str, str], int], at: tuple[str, st
     meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}."
     if told := told_of_setting(name):
         meant = f": {told} Put training settings under set."
+    new = (option.removeprefix("--").replace("-", "_") for option in OPTIONS.get(f"--{name}", ()))
+    if renamed := [option for option in new if option in known]:
+        meant = f"; it is now {renamed[0]}."
     return typer.BadParameter(f"{_where(path, lines, at)}: {what} {name}{meant}")
 
 

@@ -76,7 +76,7 @@ def test_command_over_variable_over_file_over_default(home: Path, monkeypatch: p
 
 def test_a_file_is_what_a_command_does(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "work" / "shop" / "selfsurf.toml").write_text(
-        f'[environment]\nenv = {{ user_agent = "Probe", viewport = [640, 480] }}\n[run]\ntask = "{TASK}"\nmax_steps = 9\n'
+        f'[environment]\nenv_option = {{ user_agent = "Probe", viewport = [640, 480] }}\n[run]\ntask = "{TASK}"\nmax_steps = 9\n'
         'agent = "own.py:Agent"\n[bench]\nagent = "random"\nseeds = "1"\n'
     )
     (home / "work" / "shop" / "below").mkdir()
@@ -91,7 +91,7 @@ def test_a_file_is_what_a_command_does(home: Path, monkeypatch: pytest.MonkeyPat
     assert meta["agent"] == "oracle"
     refused = CliRunner().invoke(app, ["run", "--goal", "Look.", "--url", "nowhere"])  # instead of the file's task
     assert (refused.exit_code, "--url must be an address" in said(refused)) == (2, True), refused.output
-    assert meta["environment"] == {"env": ["viewport=[700,500]", "user_agent=Probe"]}
+    assert meta["environment"] == {"env_option": ["viewport=[700,500]", "user_agent=Probe"]}
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,10 @@ def test_a_file_is_what_a_command_does(home: Path, monkeypatch: pytest.MonkeyPat
         ("stealth = true", "selfsurf.toml:1: stealth belongs under [environment]."),
         ("[run]\n\nmax-steps = 3", "selfsurf.toml:3: [run] has no option max-steps; did you mean max_steps?"),
         ("[environment]\nprofil = 'x'", "selfsurf.toml:2: [environment] has no option profil; did you mean profile?"),
+        (
+            "[environment]\nenv = { locale = 'de' }",
+            "selfsurf.toml:2: [environment] has no option env; it is now env_option.",
+        ),
         ("[run]\nmax_steps = 'many'", "selfsurf.toml:2: max_steps: it should be a valid integer"),
         ("[run]\nmax_steps = 0", "selfsurf.toml:2: max_steps: it should be greater than or equal to 1"),
         ("[environment]\nsecret = { password = 'hunter22' }", "selfsurf.toml:2: secret: password: the value itself"),

@@ -122,7 +122,7 @@ def test_a_goal_without_a_page_with_a_secret_a_device_and_a_storage_state(
     assert PASSWORD not in text + result.output
     assert json.loads((out / "episode.json").read_text())["environment"] == {
         "storage_state": str(tmp_path / "state.json"), "device": "iPhone 15", "allowed": ["127.0.0.1"],
-        "secret": ["password@127.0.0.1=env:SHOP_PASSWORD"], "env": ["locale=de-DE", "headers=env:SHOP_HEADERS"],
+        "secret": ["password@127.0.0.1=env:SHOP_PASSWORD"], "env_option": ["locale=de-DE", "headers=env:SHOP_HEADERS"],
     }  # fmt: skip
     assert "automatically" in CliRunner().invoke(app, ["view", str(out)]).output
 
