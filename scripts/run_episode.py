@@ -98,12 +98,12 @@ class RunEpisode(PlayerCallbacks):
             self.agent, self.environments, 1, PlayOptions(agent_errors="fail", keep_steps=False),
             record=lambda ask: self.writer, watch=self,
         )  # fmt: skip
-        taken_up = take_up(self.writer, answer) if self.goes_on else None
-        if taken_up is not None:
-            self.state.take_up(taken_up.steps)
+        resume_point = take_up(self.writer, answer) if self.goes_on else None
+        if resume_point is not None:
+            self.state.take_up(resume_point.steps)
             if isinstance(self.task, GoalTask):
                 self.task.go_on(evidence_of(Episode(self.writer.folder)))
-        self.player.begin(self.ask, taken_up)
+        self.player.begin(self.ask, resume_point)
         while not self.ended:
             interrupts.check()
             self.person.look(self.player)

@@ -69,7 +69,7 @@ class Player:
         agent: decides in all episodes.
         environments: pool of environments.
         slots: maximum number of concurrent episodes.
-        manner: options.
+        options: options.
         prepare: called with the version of the acting weights before the agent is asked.
         record: opens the writer of an episode; returns None for no record.
         watch: callbacks for progress.
@@ -81,7 +81,7 @@ class Player:
         agent: AgentAdapter,
         environments: Environments,
         slots: int,
-        manner: PlayOptions,
+        options: PlayOptions,
         *,
         prepare: Callable[[int], None] = lambda version: None,
         record: Callable[[EpisodeRequest], EpisodeWriter | None] = lambda ask: None,
@@ -90,7 +90,7 @@ class Player:
     ) -> None:
         self._agent = agent
         self._environments = environments
-        self._manner = manner
+        self._options = options
         self._prepare = prepare
         self._record = record
         self._watch = watch or PlayerCallbacks()
@@ -117,20 +117,20 @@ class Player:
         """Make a waiting `turn` return; may be called from any thread."""
         self._events.put(None)
 
-    def begin(self, ask: EpisodeRequest, taken_up: ResumePoint | None = None) -> None:
+    def begin(self, ask: EpisodeRequest, resume_point: ResumePoint | None = None) -> None:
         """Begin an episode, or continue one that another process began; requires a free slot (`has_room`)."""
         result = Result(ask.job, str(Outcome.RUNNING), trainable=True, version=ask.version, attempt=ask.attempt)
-        live = RunningEpisode(ask, self._free.pop(), result, self._record(ask), taken_up=taken_up)
-        if taken_up is not None:
-            result.take_up(taken_up.steps, taken_up.so_far.reward)
+        live = RunningEpisode(ask, self._free.pop(), result, self._record(ask), resume_point=resume_point)
+        if resume_point is not None:
+            result.take_up(resume_point.steps, resume_point.so_far.reward)
         self._live[live.slot] = live
         self._watch.begun(ask)
         live.work = asyncio.run_coroutine_threadsafe(self._play(live), runtime().loop)
         live.work.add_done_callback(lambda work: self._events.put(partial(self._finish, live)))
 
-    def play(self, ask: EpisodeRequest, taken_up: ResumePoint | None = None) -> Result:
+    def play(self, ask: EpisodeRequest, resume_point: ResumePoint | None = None) -> Result:
         """Play one episode to its end, with no other episode running."""
-        self.begin(ask, taken_up)
+        self.begin(ask, resume_point)
         while not (ended := self.turn()):
             pass
         return ended[0][1]
@@ -201,16 +201,16 @@ class Player:
         job = live.ask.job
         live.env = env = await self._in_time(live, self._environments.take(job.env_id))
         live.log = await self._in_time(live, begin_log(env))
-        taken_up = live.taken_up
-        begun = env.reset(seed=job.seed) if taken_up is None else env.resume(taken_up.so_far)
+        resume_point = live.resume_point
+        begun = env.reset(seed=job.seed) if resume_point is None else env.resume(resume_point.so_far)
         observation, _ = await self._in_time(live, begun)
         live.observation = observation
         env.core.patient = False  # the time for an answer must not count as the environment's
         await self._note_address(live, risky=False)
         self._events.put(partial(self._opened, live, observation))
         ended = False
-        if taken_up is not None and taken_up.confirmed is not None:
-            observation, ended = await self._confirmed(live, taken_up, taken_up.confirmed, observation)
+        if resume_point is not None and resume_point.confirmed is not None:
+            observation, ended = await self._confirmed(live, resume_point, resume_point.confirmed, observation)
         while not ended:
             step = await self._decided(live, observation)
             done = await self._in_time(live, env.step(step.decision.action))
@@ -222,9 +222,9 @@ class Player:
         while True:
             request = DecisionRequest(live, observation, asyncio.get_running_loop().create_future())
             self._events.put(partial(self._asked, request))
-            decision, told = await request.answer
+            decision, privileged = await request.answer
             if decision.query is None:
-                return Step(observation, decision, told, *UNKNOWN, request.began)
+                return Step(observation, decision, privileged, *UNKNOWN, request.began)
             said = await self._in_time(live, answered(live.env, decision.query))
             if (picture := said.pop("screenshot", None)) is not None:
                 observation = Observation(**{**observation, "screenshot": picture})
@@ -241,7 +241,7 @@ class Player:
         truncated = truncated or (not terminated and gave_up(step))
         step.asked, live.asked = tuple(live.asked), []
         live.observation = step.after
-        result.add(step, keep=self._manner.keep_steps)
+        result.add(step, keep=self._options.keep_steps)
         await self._note_address(live, risky="risk" in step.info)
         self._events.put(partial(self._stepped, live, step))
         if terminated or truncated:
@@ -253,7 +253,7 @@ class Player:
         return step.after, terminated or truncated
 
     async def _confirmed(
-        self, live: RunningEpisode, taken_up: ResumePoint, one: AllowedAction, seen: Observation
+        self, live: RunningEpisode, resume_point: ResumePoint, one: AllowedAction, seen: Observation
     ) -> tuple[Observation, bool]:
         """Execute an action that a person allowed after its process ended, on the matching element of the new page."""
         assert live.env is not None
@@ -268,7 +268,7 @@ class Player:
             live.asked = [{"question": one.text, "answer": one.answer}]
             done = await self._in_time(live, live.env.answer(one.answer))
         past = {"observation": seen, "actions": [action.to_dict()]}
-        live.taken_up = replace(taken_up, steps=(*taken_up.steps, past))
+        live.resume_point = replace(resume_point, steps=(*resume_point.steps, past))
         return await self._complete(live, Step(seen, Decision(action), None, *UNKNOWN, time.time()), done)
 
     async def _note_address(self, live: RunningEpisode, *, risky: bool) -> None:
@@ -331,9 +331,9 @@ class Player:
             if not live.introduced:
                 live.introduced = True
                 self._introduce(live, request.observation["goal"])
-            request.told = self._oracle(live)
+            request.privileged = self._oracle(live)
         except (Exception, SystemExit) as error:
-            if self._manner.agent_errors == "raise":
+            if self._options.agent_errors == "raise":
                 raise
             self._blame_agent(request, raised(error))
             return
@@ -346,7 +346,7 @@ class Player:
         files, open_ended = file_names(live.env.core.settings.safety.upload_from), live.env.task.open_ended
         folder = None if live.writer is None or live.writer.redacted_in_full else live.writer.folder
         self._agent.begin(live.slot, live.ask.job, goal, open_ended=open_ended, files=files, folder=folder)
-        for past in live.taken_up.steps if live.taken_up is not None else ():
+        for past in live.resume_point.steps if live.resume_point is not None else ():
             with contextlib.suppress(ActionError):  # a reply without an action
                 self._agent.follow(live.slot, past["observation"], recorded_action(past["actions"][0]))
 
@@ -356,7 +356,7 @@ class Player:
         try:
             return live.env.privileged()
         except Exception as error:
-            if self._agent.needs_privileged or self._manner.agent_errors == "raise":
+            if self._agent.needs_privileged or self._options.agent_errors == "raise":
                 raise OracleRaised(live.ask.job.env_id, error) from error
             _log.info("The oracle of %s raised: %s", live.ask.job.env_id, redact_known(traceback_of(error)))
             return None
@@ -364,20 +364,20 @@ class Player:
     def _led(self, request: DecisionRequest) -> bool:
         """Let the oracle take the step if it is one of the episode's first oracle steps; return whether it did."""
         live, result = request.live, request.live.result
-        if not result.length == result.led < live.ask.led(self._manner.lead):
+        if not result.length == result.led < live.ask.led(self._options.lead):
             return False
-        if request.told is None:
+        if request.privileged is None:
             return False
         result.led += 1
-        action = parse_action(request.told["action"])
+        action = parse_action(request.privileged["action"])
         decision = self._agent.agent.follow(request.observation, action, live.slot)
         request.write_intent(decision)
-        give_answer(request, (decision, request.told))
+        give_answer(request, (decision, request.privileged))
         return True
 
     def _may_grow(self) -> bool:
         """Whether further episodes may join the waiting ones in the same call of the agent."""
-        count, most = len(self._waiting), self._manner.most
+        count, most = len(self._waiting), self._options.most
         moving = sum(live.waits_since is None for live in self._live.values())
         return count < moving and (most is None or count < most)
 
@@ -385,10 +385,10 @@ class Player:
         """Ask the agent for the longest-waiting episodes with the same version of the weights."""
         self._waiting.sort(key=lambda one: one.since)
         version = self._waiting[0].live.ask.version
-        acting = [one for one in self._waiting if one.live.ask.version == version][: self._manner.most]
+        acting = [one for one in self._waiting if one.live.ask.version == version][: self._options.most]
         self._waiting = [one for one in self._waiting if one not in acting]
-        shows, seeded = self._manner.demonstrate or self._agent.needs_privileged, acting[0].live.ask.seed is not None
-        shown = [one.told for one in acting] if shows else None
+        shows, seeded = self._options.demonstrate or self._agent.needs_privileged, acting[0].live.ask.seed is not None
+        shown = [one.privileged for one in acting] if shows else None
         seeds = [one.live.ask.step_seed(one.live.result.length) for one in acting] if seeded else None
         slots, observations = [one.live.slot for one in acting], [one.observation for one in acting]
         try:
@@ -400,7 +400,7 @@ class Player:
             answers = [error] * len(acting)
         finally:
             self._watch.acted()
-        if self._manner.agent_errors == "raise":
+        if self._options.agent_errors == "raise":
             raise_first(one for one in answers if not isinstance(one, (PolicyError, Stop)))
         now = time.monotonic()
         for one, answer in zip(acting, answers, strict=True):
@@ -416,7 +416,7 @@ class Player:
                 if answer.query is None:
                     self.times.steps += 1
                     one.write_intent(answer)
-                give_answer(one, (answer, one.told))
+                give_answer(one, (answer, one.privileged))
 
     def _blame_agent(self, request: DecisionRequest, error: AgentRaised) -> None:
         request.live.result.agent_raised = True
@@ -432,7 +432,7 @@ class Player:
         for live in self._live.values():
             live.count(now)
         for one in list(self._waiting):
-            over = one.live.late(self._manner)
+            over = one.live.late(self._options)
             if over is not None:
                 self._waiting.remove(one)
                 give_answer(one, over)
@@ -457,10 +457,10 @@ class Player:
         result.seconds = live.lasted
         if live.env is not None:
             self._environments.drop(live.env)
-        taken_up = live.taken_up is not None and live.observation is None  # resuming failed and can be retried
+        not_resumed = live.resume_point is not None and live.observation is None  # can be tried again
         if live.introduced:
             result.terminal_reason = self._agent.why_ended(live.slot, result.outcome, result.detail)
-        if live.writer is not None and not taken_up:
+        if live.writer is not None and not not_resumed:
             live.writer.note(**result.notes(), **live.trace)
             live.writer.finish(
                 result.outcome, trainable=result.trainable, after=live.observation, detail=result.detail,

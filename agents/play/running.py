@@ -46,7 +46,7 @@ class RunningEpisode:
     """The latest observation."""
     work: Future[None] | None = None
     task: asyncio.Task[Any] | None = None
-    taken_up: ResumePoint | None = None
+    resume_point: ResumePoint | None = None
     """State of an episode that another process began; None for a new episode."""
     introduced: bool = False
     """Whether the agent has been informed of the episode."""
@@ -111,9 +111,9 @@ class RunningEpisode:
         )
         self.writer.note_before("at", address=self.address)
 
-    def late(self, manner: PlayOptions) -> EpisodeOver | None:
+    def late(self, options: PlayOptions) -> EpisodeOver | None:
         """Return the timeout error of an episode, blaming the agent or the environment; None within the limit."""
-        limit, slow = manner.episode_timeout, manner.slow_agent
+        limit, slow = options.episode_timeout, options.slow_agent
         if self.spent <= limit:
             return None
         if self.result.env_seconds > self.lasted / 2:
@@ -129,7 +129,7 @@ class DecisionRequest:
     live: RunningEpisode
     observation: Observation
     answer: asyncio.Future[tuple[Decision, Privileged | None]]
-    told: Privileged | None = None
+    privileged: Privileged | None = None
     """The oracle's next action with its reason; None without an oracle."""
     since: float = field(default_factory=time.monotonic)
     began: float = field(default_factory=time.time)

@@ -106,11 +106,11 @@ class Worker(PlayerCallbacks):
             self._task_of, self._slots, max_episode_steps=plan.max_steps, headless=plan.headless,
             screenshot=plan.screenshots or agent.sees_images, **plan.env_options,
         )  # fmt: skip
-        manner = PlayOptions(
+        play_options = PlayOptions(
             episode_timeout=plan.episode_timeout, slow_agent=Outcome.TIMEOUT, agent_errors="fail", keep_steps=False
         )
         self._player = Player(
-            agent, self._environments, self._slots, manner, record=self._record, watch=self, at_end=self._picture
+            agent, self._environments, self._slots, play_options, record=self._record, watch=self, at_end=self._picture
         )
         self._send(("ready", f"process {os.getpid()}"))
         return True

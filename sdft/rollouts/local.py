@@ -102,8 +102,8 @@ class Rollouts:
             return EpisodeWriter(folder / name, {**about, **(meta or {})})
 
         # No episode timeout: resets and steps have their own, and a slow agent isn't a failure.
-        manner = PlayOptions(demonstrate=demonstrate, lead=lead, most=self.most)
-        player = Player(AgentAdapter(agent), self._environments, self.num_envs, manner, record=record)
+        play_options = PlayOptions(demonstrate=demonstrate, lead=lead, most=self.most)
+        player = Player(AgentAdapter(agent), self._environments, self.num_envs, play_options, record=record)
         try:
             while not ledger.done:
                 while player.has_room and (ask := ledger.next()) is not None:

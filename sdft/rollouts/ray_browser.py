@@ -41,7 +41,7 @@ class Setup:
     """Function that makes the acting agent around a policy. It is pickled for the worker, so it has to be a
     module-level function or a `functools.partial` of one."""
     layout: RolloutSettings
-    manner: PlayOptions
+    play_options: PlayOptions
     env_options: dict[str, Any]
     sources: Sources = field(default_factory=Sources)
     """Source code of the user's own prompt and functions that `agent_of` names."""
@@ -65,7 +65,7 @@ class BrowserWorker:
         self._policy = RemotePolicy(about, policies, first, setup.layout)
         contexts, agent = setup.layout.contexts, AgentAdapter(setup.agent_of(self._policy))
         self._environments = Environments(task_of, contexts, **setup.env_options)
-        self._player = Player(agent, self._environments, contexts, setup.manner, prepare=self._prepare)
+        self._player = Player(agent, self._environments, contexts, setup.play_options, prepare=self._prepare)
         self._limit = setup.layout.episode_timeout + SLACK
         self._weights: dict[int, list[Any]] = {}
         self._sources: list[Any] = []

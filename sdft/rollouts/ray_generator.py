@@ -126,14 +126,12 @@ class RayGenerator:
                 f"The cluster has too few resources for these workers ({lacking}). Start fewer workers, request fewer "
                 "resources for each, or add nodes."
             )
-        callers = -(-layout.workers // layout.policy_workers)
+        callers, most = -(-layout.workers // layout.policy_workers), setup.play_options.most
         policy = ray.remote(
             max_restarts=-1, max_task_retries=0, max_concurrency=layout.workers + 8, **layout.policy.options()
         )(PolicyWorker)
         self._policies = [
-            _Policy(
-                policy.remote(model, callers, setup.manner.most, layout.call_timeout, verbose=setup.verbose), number
-            )
+            _Policy(policy.remote(model, callers, most, layout.call_timeout, verbose=setup.verbose), number)
             for number in range(layout.policy_workers)
         ]
         self._browser = ray.remote(

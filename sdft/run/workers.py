@@ -55,8 +55,8 @@ def generating(
     from selfsurf.sdft.rollouts.ray_generator import RayGenerator
 
     model = _model(layout, policy, lora)
-    manner = PlayOptions(most=layout.batch, episode_timeout=layout.episode_timeout, lead=lead)
-    setup = Setup(agent_of, layout, manner, env_options, _sources_of(agent_of))
+    play_options = PlayOptions(most=layout.batch, episode_timeout=layout.episode_timeout, lead=lead)
+    setup = Setup(agent_of, layout, play_options, env_options, _sources_of(agent_of))
     log.info("Starting %d browser and %d policy workers.", layout.workers, layout.policy_workers)
     with connected(), RayGenerator(setup, model) as generator:
         yield generator

@@ -79,10 +79,10 @@ def test_what_was_allowed_is_done_on_the_same_element_of_the_page_now_or_not_at_
     sampled = [{"usage": cost}, {"usage": None}]
     past = {"observation": {"elements": []}, "actions": [{"action": "wait", "ms": 1}], "completions": sampled}
     confirmed = AllowedAction(Click(id=7), (old,), why, f"{why} The agent wants to click.", "yes")
-    taken_up = ResumePoint(EpisodeProgress("ask", steps=1, address=url, first_id=8), (past,), confirmed)
+    resume_point = ResumePoint(EpisodeProgress("ask", steps=1, address=url, first_id=8), (past,), confirmed)
     player = Player(AgentAdapter(agent), environments, 1, PlayOptions())
     try:
-        result = player.play(EpisodeRequest(0, ASK), taken_up)
+        result = player.play(EpisodeRequest(0, ASK), resume_point)
     finally:
         player.close()
         environments.close()
@@ -124,14 +124,14 @@ def test_one_waits_and_the_others_go_on(tmp_path):
     environments = Environments(
         lambda name: Task(start_url=PAGE, goal=name), 2, user="later", safety=Safety(confirm="ask")
     )
-    manner = PlayOptions(episode_timeout=2.5)
+    play_options = PlayOptions(episode_timeout=2.5)
     asking = EpisodeRequest(0, ASK)
     journal = Journal(tmp_path / "journal.jsonl")
 
     def record(ask):
         return EpisodeWriter(tmp_path / "e", {"goal": "ask"}, journal=journal) if ask is asking else None
 
-    player = Player(AgentAdapter(agent), environments, 2, manner, record=record, watch=watch)
+    player = Player(AgentAdapter(agent), environments, 2, play_options, record=record, watch=watch)
     try:
         player.begin(asking)
         while not watch.questions:

@@ -32,7 +32,7 @@ def layout(browser_workers=1, policy_workers=1, contexts=2, **more):
 def setup(settings, plan, most=None, notes=None):
     agent_of = partial(make_agent, settings=settings, sampling=True)
     return Setup(
-        agent_of=agent_of if notes is None else noting(agent_of, notes), layout=plan, manner=PlayOptions(most=most),
+        agent_of=agent_of if notes is None else noting(agent_of, notes), layout=plan, play_options=PlayOptions(most=most),
         env_options={"max_episode_steps": STEPS},
     )  # fmt: skip
 
