@@ -302,7 +302,7 @@ def test_what_the_shell_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for words, why in (
         (["--agent", "oracle"], "for goals in words"),
         (["--agent", "random", "--url", "nowhere"], "--url must be an address"),
-        (["--agent", "random", "--session", "else"], "is no session"),
+        (["--agent", "random", "--session", "else"], "is not a session"),
         (["--agent", "random", "--last"], "session under runs/"),
         (["--agent", "random", "--set", "colour=1"], "colour"),
     ):
