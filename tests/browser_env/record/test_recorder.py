@@ -450,8 +450,8 @@ def test_what_is_seen_before_an_action_is_from_before_the_page_reacts(recorded):
         for box in boxes:
             await page.mouse.click(box["x"] + 6, box["y"] + 6)
         await page.wait_for_url("**/two.html", wait_until="domcontentloaded")
-        await asyncio.sleep(0.1)  # sooner than the recorder looks at it by itself
-        await page.mouse.click(20, 20)
+        await page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        await page.mouse.click(20, 20)  # sooner than the recorder observes the page by itself
 
     person.do(quickly, 0)
     assert person.done() == [
