@@ -26,18 +26,18 @@ from selfsurf.browser_env.actions import (
     Wait,
     parse_action,
 )  # fmt: skip
-from selfsurf.browser_env.env import AsyncBrowserEnv, BrowserEnv
+from selfsurf.browser_env.browser.runtime import runtime, shutdown
+from selfsurf.browser_env.environment.env import AsyncBrowserEnv, BrowserEnv
+from selfsurf.browser_env.environment.vector import VectorBrowserEnv
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
 from selfsurf.browser_env.human_input import Answer
+from selfsurf.browser_env.limits import Limits
 from selfsurf.browser_env.observation import Element, Info, Observation
 from selfsurf.browser_env.observe.context import Context, ContextConfig, build_context
-from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.outcome import Outcome
 from selfsurf.browser_env.safety import Risk, Safety, Secret
 from selfsurf.browser_env.session.options import SessionOptions
-from selfsurf.browser_env.session.runtime import runtime, shutdown
 from selfsurf.browser_env.task import EpisodeState, Score, Task
-from selfsurf.browser_env.vector import VectorBrowserEnv
 
 __all__ = [
     "Action", "ActionError", "Answer", "AsyncBrowserEnv", "Bounds", "BrowserEnv", "BrowserNotFound", "Click", "Context",
@@ -51,8 +51,8 @@ if "Browser-v0" not in gym.registry:
     gym.register(
         id="Browser-v0",
         disable_env_checker=True,  # the checker fails the step after a failed reset
-        entry_point="selfsurf.browser_env.env:BrowserEnv",
-        vector_entry_point="selfsurf.browser_env.vector:VectorBrowserEnv",
+        entry_point="selfsurf.browser_env.environment.env:BrowserEnv",
+        vector_entry_point="selfsurf.browser_env.environment.vector:VectorBrowserEnv",
     )
 
 alias(__name__)

@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, get_args
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.functional_validators import AfterValidator, BeforeValidator, model_validator
 
-from selfsurf.browser_env.act.callstring import CALLS, did_you_mean, parse_call
-from selfsurf.browser_env.act.compact import expand
-from selfsurf.browser_env.act.selector import parse_selector
+from selfsurf.browser_env.callstring import CALLS, did_you_mean, parse_call
+from selfsurf.browser_env.compact import expand
 from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.selector import parse_selector
 
 
 def _no_truth_value(value: Any) -> Any:
@@ -36,7 +36,7 @@ def _readable(value: str) -> str:
 
 
 Selector: TypeAlias = Annotated[str, Field(max_length=2000), AfterValidator(_readable)]
-"""A target given by a selector, e.g. `text=Go` or `get_by_label("Name")` (see `browser_env.act.selector`)."""
+"""A target given by a selector, e.g. `text=Go` or `get_by_label("Name")` (see `browser_env.selector`)."""
 
 Point: TypeAlias = tuple[float, float]
 """A point: x and y in CSS pixels of the top frame's viewport."""
@@ -298,7 +298,7 @@ _UNION: TypeAdapter[Action] = TypeAdapter(Annotated[Action, Field(discriminator=
 def parse_action(raw: Action | dict[str, Any] | str, offered: Collection[str] = tuple(ACTION_TYPES)) -> Action:
     """Parse an action in any accepted form: typed, dict, JSON text, or a call.
 
-    A dict may have the compact form that models write, `{"click": 4}` (`browser_env.act.compact`). Calls are
+    A dict may have the compact form that models write, `{"click": 4}` (`browser_env.compact`). Calls are
     BrowserGym's (`click("12")`) and Playwright's (`page.get_by_label("Name").fill("Ada")`). They are parsed as
     literals; nothing is ever executed.
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from selfsurf.browser_env.text import first_line
 
-if TYPE_CHECKING:
-    from selfsurf.browser_env.attempts.attempt import ErrorType
-
+ErrorType = Literal[
+    "timeout", "crashed", "not_found", "blocked", "refused", "invalid_arguments", "navigation", "unavailable",
+    "no_effect", "model", "cancelled", "unknown",
+]  # fmt: skip
+"""Kinds of failures, by which retries and regressions are counted. `cancelled` is not a provider's fault: the caller
+aborted the call, or a person has to confirm it first."""
 
 PAGE_CRASHED = "the page crashed"
 """Message for a crashed page, the same wherever the crash is noticed first."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from selfsurf.browser_env.errors import EnvError, reason, traceback_of
-from selfsurf.browser_env.safety.policy import Risk
 
 YES = ("yes", "y", "ok", "okay", "allow", "true")
 """Answers that allow an action; every other answer refuses it."""
@@ -28,6 +27,18 @@ HINT = " (yes allows it, anything else does not)"
 Kind = Literal["question", "confirmation"]
 User = Callable[[str], str] | Literal["later"] | None
 """Who answers the agent's questions: a function of the question, a person later (`LATER`), or nobody (None)."""
+
+
+RiskKind = Literal["purchase", "payment", "transfer", "delete", "send", "publish", "credentials", "unknown"]
+
+
+@dataclass(frozen=True)
+class Risk:
+    """The reason why an action needs confirmation."""
+
+    kind: RiskKind
+    why: str
+    """Explanation in one sentence, which quotes what was recognized."""
 
 
 @dataclass(frozen=True)

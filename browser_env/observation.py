@@ -1,4 +1,4 @@
-"""Types of observations. `browser_env.observe.capture` creates them; `browser_env.spaces` defines their space."""
+"""Types of observations. `observe.capture` creates them; `environment.spaces` defines their space."""
 
 from __future__ import annotations
 

@@ -15,13 +15,13 @@ import numpy as np
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.errors import ActionError, EnvError
 from selfsurf.browser_env.observation import ChatMessage, Observation
-from selfsurf.browser_env.session.patience import limited
+from selfsurf.browser_env.patience import limited
 from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-    from selfsurf.browser_env.goal.answer_form import AnswerForm
+    from selfsurf.browser_env.answer_form import AnswerForm
 
 COMMIT_PATIENCE = 15.0
 """Seconds that the server of a start page may take to answer."""
@@ -126,7 +126,7 @@ class Task:
     """Origins that are served from folders, without a server or a network, e.g. `{"http://shop.test": folder}`."""
     clock: ClockKind = "real"
     """Clock of the task's pages unless the environment sets one: real, or virtual where possible
-    (`browser_env.session.page_time`)."""
+    (`browser_env.browser.page_time`)."""
     ends: Ends = "verdict"
     """When the episode ends: `"verdict"`, once the score is `done`, or `"finish"`, once the agent finishes, with the
     score at that moment. Until then `info["score"]` has `reached`, whether the goal is reached, and the details

@@ -10,7 +10,7 @@ import gymnasium as gym
 import selfsurf.browser_env as browser_env
 from selfsurf.bare import alias
 from selfsurf.browser_env.arguments import check_names
-from selfsurf.browser_env.env import make_core
+from selfsurf.browser_env.environment.env import make_core
 from selfsurf.envs_registry.loading import OPEN, arguments_for, is_open, name_of, open_id, short_name, task_of
 from selfsurf.envs_registry.suites import Suite, SuiteError, SuiteTask, load_suite, task_names
 from selfsurf.tasks.miniwob import FLIGHTS, MiniWobTask, names
@@ -27,12 +27,12 @@ __all__ = [
 
 
 def make_miniwob(name: str, **options: Any) -> browser_env.BrowserEnv:
-    """Create the environment of a MiniWoB++ task, with `options` as for `browser_env.env.make_core`."""
+    """Create the environment of a MiniWoB++ task, with `options` as for `browser_env.environment.env.make_core`."""
     return browser_env.BrowserEnv(**_options(MiniWobTask(name, **_task_options(options)), options))
 
 
 def make_scenario(name: str, **options: Any) -> browser_env.BrowserEnv:
-    """Create the environment of a scenario, with `options` as for `browser_env.env.make_core`."""
+    """Create the environment of a scenario, with `options` as for `browser_env.environment.env.make_core`."""
     return browser_env.BrowserEnv(**_options(scenario(name, **_changes(options)), options))
 
 
@@ -42,7 +42,7 @@ def make_scenario_vector(name: str, num_envs: int = 1, **options: Any) -> browse
 
 
 def make_misled(name: str, **options: Any) -> browser_env.BrowserEnv:
-    """Create the environment of a misleading page, with `options` as for `browser_env.env.make_core`."""
+    """Create the environment of a misleading page, with `options` as for `browser_env.environment.env.make_core`."""
     return browser_env.BrowserEnv(**_options(Misled(name), options))
 
 

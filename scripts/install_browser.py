@@ -3,7 +3,7 @@
 `python -m selfsurf.scripts.install_browser` installs a browser; `--check` only prints the path of an installed one that
 starts. The methods are tried in this order: Playwright's own build; as root on Debian, the Debian package; on Debian
 without root, the same package and its missing libraries, unpacked into the cache folder. A library that Playwright's
-driver may lack is installed first, in the same way. `browser_env.session.browsers` decides which browser is used and
+driver may lack is installed first, in the same way. `browser_env.browser.browsers` decides which browser is used and
 with which switches.
 """
 
@@ -19,8 +19,8 @@ from pathlib import Path
 from shlex import quote
 from xml.sax.saxutils import escape
 
+from selfsurf.browser_env.browser.browsers import cache_home, find_browser
 from selfsurf.browser_env.errors import BrowserNotFound
-from selfsurf.browser_env.session.browsers import cache_home, find_browser
 from selfsurf.scripts.machine.install import libraries, write_program
 
 PACKAGE = "chromium-headless-shell"

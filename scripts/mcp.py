@@ -104,11 +104,11 @@ def _words(settings: Settings) -> dict[str, Any]:
 
 async def _serve(settings: Settings, providers: list[Provider]) -> None:
     """Serve until the client disconnects, or a signal ends the process."""
+    from selfsurf.browser_env.browser.runtime import shutdown
     from selfsurf.browser_env.outcome import Outcome
     from selfsurf.browser_env.router.mcp_server import serve
     from selfsurf.browser_env.router.policy import Policy
     from selfsurf.browser_env.router.router import Router
-    from selfsurf.browser_env.session.runtime import shutdown
 
     scope: Literal["step", "request"] = "step" if settings.scope == "call" else "request"
     router = Router(providers, policy=Policy(retries=settings.retries, scope=scope, deadline=settings.deadline))

@@ -22,8 +22,8 @@ from selfsurf.agents.play import (
     Step,
     make_decider,
 )
+from selfsurf.browser_env.disk import NoRoom
 from selfsurf.browser_env.errors import traceback_of
-from selfsurf.browser_env.record.room import NoRoom
 from selfsurf.scripts.terminal.caching import cached_line
 from selfsurf.scripts.terminal.console import show_error
 from selfsurf.scripts.terminal.ending import answer_data, expected, headline, reason_of, why_ended
@@ -153,7 +153,7 @@ class RunEpisode(PlayerCallbacks):
     def finish(self, *, interrupted: bool) -> None:
         """Finish the episode, then close the agent, the environment and the browser."""
         from selfsurf.browser_env import Outcome
-        from selfsurf.browser_env.session.runtime import shutdown
+        from selfsurf.browser_env.browser.runtime import shutdown
 
         self.person.leave()
         if interrupted and not self.ended:

@@ -301,7 +301,7 @@ def _shown(settings: Settings, *, hindsight: bool) -> dict[str, Any]:
 
 def _check_unplayed(settings: Settings) -> None:
     """Refuse browser options on the command line if no browser is opened; those in a file may serve other runs."""
-    from selfsurf.browser_env.env_options import EnvironmentSettings
+    from selfsurf.browser_env.environment.env_options import EnvironmentSettings
 
     given = settings._typed & EnvironmentSettings.model_fields.keys()
     if names := sorted(f"--{name.replace('_', '-')}" for name in given):

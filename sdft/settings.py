@@ -25,7 +25,7 @@ from selfsurf.agents.prompt.named import PromptName
 from selfsurf.agents.prompt.prompt import DEMONSTRATION, Sight, check_wording
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
 from selfsurf.agents.reply.kinds import Labels, Texts, check_kinds
-from selfsurf.browser_env.env_options import EnvironmentSettings
+from selfsurf.browser_env.environment.env_options import EnvironmentSettings
 from selfsurf.envs_registry import task_names, task_of
 from selfsurf.renames import REMOVED_SETTINGS, SETTINGS, told_of_settings
 from selfsurf.sdft.rollouts.layout import RolloutSettings

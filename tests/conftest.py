@@ -23,20 +23,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 QUICK = (
-    "tests/test_house", "tests/agents/test_parse_corpus", "tests/agents/test_guards.py", "tests/agents/test_webtask",
-    "tests/agents/test_lora", "tests/browser_env/test_actions", "tests/browser_env/test_human_input",
-    "tests/browser_env/act/test_drag", "tests/browser_env/act/test_keyboard", "tests/browser_env/act/test_press",
-    "tests/browser_env/act/test_right_element", "tests/browser_env/attempts/test_log",
-    "tests/browser_env/observe/test_capture", "tests/browser_env/observe/test_outline.py",
+    "tests/test_house", "tests/agents/test_guards.py", "tests/agents/test_lora", "tests/agents/test_parse_corpus",
+    "tests/agents/test_webtask", "tests/browser_env/act/test_drag", "tests/browser_env/act/test_keyboard",
+    "tests/browser_env/act/test_press", "tests/browser_env/act/test_right_element",
+    "tests/browser_env/attempts/test_log", "tests/browser_env/browser/test_stderr_capture",
+    "tests/browser_env/environment/test_vector", "tests/browser_env/observe/test_capture",
     "tests/browser_env/observe/test_what_is_seen", "tests/browser_env/record/test_episode.py",
     "tests/browser_env/record/test_verdict", "tests/browser_env/router/test_environment_provider",
     "tests/browser_env/safety/test_confirm", "tests/browser_env/safety/test_files",
-    "tests/browser_env/session/test_dialogs", "tests/browser_env/session/test_patience",
-    "tests/browser_env/wrappers/test_wrappers", "tests/envs_registry/test_registry", "tests/envs_registry/test_suites",
-    "tests/package/test_light", "tests/scripts/test_arguments", "tests/scripts/test_cli", "tests/scripts/test_setup",
-    "tests/scripts/test_view", "tests/sdft/test_checkpoints", "tests/sdft/test_objective", "tests/sdft/test_scoring",
+    "tests/browser_env/session/test_dialogs", "tests/browser_env/test_actions", "tests/browser_env/test_human_input",
+    "tests/browser_env/test_outline.py", "tests/browser_env/test_patience", "tests/browser_env/wrappers/test_wrappers",
+    "tests/envs_registry/test_registry", "tests/envs_registry/test_suites", "tests/package/test_light",
+    "tests/scripts/test_arguments", "tests/scripts/test_cli", "tests/scripts/test_setup", "tests/scripts/test_view",
     "tests/sdft/rollouts/test_ledger", "tests/sdft/rollouts/test_pipeline", "tests/sdft/service/test_service",
-    "tests/tasks/test_goal", "tests/tasks/test_scenarios",
+    "tests/sdft/test_checkpoints", "tests/sdft/test_objective", "tests/sdft/test_scoring", "tests/tasks/test_goal",
+    "tests/tasks/test_scenarios",
 )  # fmt: skip
 """Files whose tests are marked `quick`: each folder has one."""
 

@@ -1,6 +1,6 @@
 """What a test reads of a page itself, beside what the environment says of it."""
 
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
 
 
 def value(env, expression):

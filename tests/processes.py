@@ -7,8 +7,8 @@ import time
 
 import psutil
 
-from selfsurf.browser_env.session.patience import cores
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
+from selfsurf.browser_env.patience import cores
 
 
 def descendants(pid=None):

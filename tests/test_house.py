@@ -26,6 +26,7 @@ INSTALLER = Path("scripts/install_browser.py")
 """Asks Playwright where its driver is."""
 LONGEST = 500
 MOST = 25
+MUTUAL = 5
 
 _listed = subprocess.run(
     ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *MAY_IMPORT, "tests"],
@@ -94,6 +95,21 @@ def test_modules_do_not_import_in_circles() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         raise AssertionError(" <- ".join(map(str, error.args[1]))) from None
+
+
+def test_folders_hardly_import_each_other() -> None:
+    """All imports count, also in functions and for type checkers. A package's `__init__` stands above its folders."""
+    arrows = {
+        (file.parent, MODULES[name].parent)
+        for file in OURS
+        if file.name != "__init__.py"
+        for module, names in everywhere(file)
+        for name in (module, *(f"{module}.{inner}" for inner in names))
+        if name in MODULES and MODULES[name].name != "__init__.py"
+    }
+    mutual = sorted(f"{a} <-> {b}" for a, b in arrows if a < b and (b, a) in arrows)
+    print(f"{len(mutual)} pairs of folders import each other: {', '.join(mutual)}")
+    assert len(mutual) <= MUTUAL
 
 
 def test_parts_import_in_one_direction_and_only_browser_env_touches_a_browser() -> None:

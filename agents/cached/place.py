@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
+from selfsurf.browser_env.outline import OutlineLine, parse_outline
 
 LANDMARKS = (
     "navigation", "complementary", "main", "contentinfo", "banner", "form", "region", "search", "dialog", "alertdialog",

@@ -7,7 +7,7 @@ from typing import Any
 
 from selfsurf.agents.guards.stuck import action_key
 from selfsurf.browser_env import Action, Observation
-from selfsurf.browser_env.safety.confirm import target_of
+from selfsurf.browser_env.environment.confirm import target_of
 
 
 def digest(value: Any) -> str:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from selfsurf.agents.reply.kinds import is_editable
 from selfsurf.browser_env import Observation, Wait
 from selfsurf.browser_env.observe.align import align
-from selfsurf.browser_env.observe.outline import ELEMENT
+from selfsurf.browser_env.outline import ELEMENT
 
 IDLE = ("wait", "message", "ask_user")
 """Actions that touch nothing on the page, so that changes in their steps are spontaneous."""

@@ -6,7 +6,7 @@ import re
 
 from selfsurf.agents.guards.base import Guard, Verdict
 from selfsurf.browser_env import Action, Fill, Finish, Message, Observation, Type, Wait
-from selfsurf.browser_env.safety.confirm import target_of
+from selfsurf.browser_env.environment.confirm import target_of
 
 FEEDBACK = "The goal asks for an answer: give it as the text of finish."
 

@@ -8,7 +8,7 @@ from selfsurf.agents.guards.base import Guard, Verdict
 from selfsurf.agents.policy import Completion
 from selfsurf.browser_env import Action, Click, Infeasible, Observation
 from selfsurf.browser_env.actions import AskUser, Select
-from selfsurf.browser_env.safety.confirm import allowed_before, confirmation_of, target_of
+from selfsurf.browser_env.environment.confirm import allowed_before, confirmation_of, target_of
 from selfsurf.browser_env.safety.risk import assess
 
 SURE = 0.6

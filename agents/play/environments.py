@@ -21,7 +21,7 @@ class Environments:
         task_of: makes the task of an id.
         most: maximum number of idle environments; beyond it, the least recently used is closed.
         make: makes an environment of a task and the options; by default it logs attempts if `CLAW_LOG_DIR` is set.
-        options: passed to every environment (`browser_env.env.make_core`).
+        options: passed to every environment (`browser_env.environment.env.make_core`).
     """
 
     def __init__(

@@ -39,15 +39,15 @@ from selfsurf.agents.play.running import (
 )
 from selfsurf.agents.policy import PolicyError
 from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Outcome, parse_action, runtime
+from selfsurf.browser_env.environment.step_results import StepResult
 from selfsurf.browser_env.errors import reason, traceback_of
+from selfsurf.browser_env.patience import cpu_share, limited
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.matching import matching
 from selfsurf.browser_env.router.logged_env import begin_log
-from selfsurf.browser_env.safety.files import file_names
 from selfsurf.browser_env.safety.secrets import redact_known
-from selfsurf.browser_env.session.patience import cpu_share, limited
-from selfsurf.browser_env.step_results import StepResult
+from selfsurf.browser_env.session.files import file_names
 
 _log = logging.getLogger(__name__)
 

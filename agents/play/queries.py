@@ -10,7 +10,7 @@ from selfsurf.agents.agent import Query
 from selfsurf.agents.graph.reasons import normalized, terminal_fields
 from selfsurf.agents.play.job import Step
 from selfsurf.browser_env import AsyncBrowserEnv, EnvError, Outcome
-from selfsurf.browser_env.observe.outline import ElementText, OutlineLine, parse_outline
+from selfsurf.browser_env.outline import ElementText, OutlineLine, parse_outline
 from selfsurf.browser_env.text import clip
 
 SCREENS, PASSAGES = 10, 200

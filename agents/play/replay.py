@@ -28,7 +28,7 @@ from selfsurf.browser_env import (
     Task,
     Upload,
 )
-from selfsurf.browser_env.observe.outline import without_focus
+from selfsurf.browser_env.outline import without_focus
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.format import recorded_action
 from selfsurf.browser_env.record.matching import matching
@@ -191,8 +191,9 @@ def replay(
         task: its task, or an open-ended task with its start page.
         files: folder of the uploaded files.
         shown: called with each step as soon as its result is known.
-        env_options: options of the environment (`browser_env.env.make_core`). Secrets in the episode need those of the
-            same name in `Safety.secrets`. Without a `Safety.confirm`, risky actions are refused after a failed action.
+        env_options: options of the environment (`browser_env.environment.env.make_core`). Secrets in the episode need
+            those of the same name in `Safety.secrets`. Without a `Safety.confirm`, risky actions are refused after a
+            failed action.
 
     Raises:
         EnvError: the task could not be brought to its start, or the environment failed on the way.

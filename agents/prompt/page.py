@@ -10,7 +10,7 @@ from itertools import groupby
 from selfsurf.agents.prompt.tokens import cut
 from selfsurf.agents.reply.kinds import DEFAULT_KINDS, is_editable
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.browser_env.observe.outline import parse_line, quote
+from selfsurf.browser_env.outline import parse_line, quote
 from selfsurf.browser_env.text import one_line, visible
 
 _OF_PROMPTS = re.compile(

@@ -1,6 +1,6 @@
 """Conversion of actions to the compact JSON that models write: `{"click":4}` for `{"action": "click", "id": 4}`.
 
-`browser_env.act.compact` describes the form and reads it.
+`browser_env.compact` describes the form and reads it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from selfsurf.agents.reply.kinds import MAX_TEXT, WAITS, Labels, Text, Value, forms, label
-from selfsurf.browser_env.act.compact import BARE, MAIN
 from selfsurf.browser_env.actions import Action, Fill, Press, Scroll, Wait, parse_action
+from selfsurf.browser_env.compact import BARE, MAIN
 from selfsurf.browser_env.observation import Element
 
 

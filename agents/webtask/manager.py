@@ -13,7 +13,7 @@ from selfsurf.agents.policy import Policy
 from selfsurf.agents.roles import TaskExecutor
 from selfsurf.agents.webtask.web_agent import Visit, WebAgent
 from selfsurf.browser_env import Safety
-from selfsurf.browser_env.env import make_core
+from selfsurf.browser_env.environment.env import make_core
 from selfsurf.browser_env.router.logged_env import env_class
 from selfsurf.browser_env.safety.policy import LATER
 
@@ -24,8 +24,8 @@ class Webtask:
     If `CLAW_LOG_DIR` is set, each task is logged.
 
     Args:
-        options: options of the environments (`browser_env.env.make_core`): `headless`, `viewport`, `session`, `safety`,
-            ...
+        options: options of the environments (`browser_env.environment.env.make_core`): `headless`, `viewport`,
+            `session`, `safety`, ...
 
     Raises:
         TypeError: an option is unknown.

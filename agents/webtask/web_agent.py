@@ -17,7 +17,7 @@ from selfsurf.agents.roles import Proposal, RoleTask, TaskExecutor
 from selfsurf.agents.webtask.element import Finder, WebElement
 from selfsurf.agents.webtask.playing import Playing, TaskResult
 from selfsurf.browser_env import ActionError, AsyncBrowserEnv, EnvError, Observation, Task
-from selfsurf.browser_env.goal.answer_form import AnswerForm
+from selfsurf.browser_env.answer_form import AnswerForm
 from selfsurf.browser_env.observe.marks import draw
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.safety.network import permission_for

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from selfsurf.browser_env.actions import Action, Back, CloseTab, FocusTab, Forward, Navigate, NewTab, Reload, Wait
 from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.patience import lasted, limited
 from selfsurf.browser_env.session.determinism import DeterministicTab
-from selfsurf.browser_env.session.patience import lasted, limited
 from selfsurf.browser_env.session.session import Session
 
 if TYPE_CHECKING:

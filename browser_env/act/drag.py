@@ -14,8 +14,8 @@ from typing import Any
 from selfsurf.browser_env.act.mouse import PRESSURE
 from selfsurf.browser_env.act.targets import Point, Targets
 from selfsurf.browser_env.actions import Drag
+from selfsurf.browser_env.browser.page_script import PageScript, document_was_replaced
 from selfsurf.browser_env.errors import ActionError, ScriptError
-from selfsurf.browser_env.session.page_script import PageScript, document_was_replaced
 from selfsurf.browser_env.session.tab import Tab
 
 HOLD = 300.0

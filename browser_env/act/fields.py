@@ -12,9 +12,9 @@ from selfsurf.browser_env.act.refusals import refused
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Click, Fill, Select, Upload
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.observe.outline import quote
-from selfsurf.browser_env.observe.written import SHOWN, event_of, objection_to
-from selfsurf.browser_env.safety.files import uploadable
+from selfsurf.browser_env.outline import quote
+from selfsurf.browser_env.session.files import uploadable
+from selfsurf.browser_env.session.written import SHOWN, event_of, objection_to
 from selfsurf.browser_env.text import clip
 
 CHOOSER_BOUND = 2.0

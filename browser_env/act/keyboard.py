@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 
 from selfsurf.browser_env.act.browse import NAVIGATION_TIMEOUT, browse
-from selfsurf.browser_env.act.keys import held_keys, is_modifier, key_chord
 from selfsurf.browser_env.act.mouse import press_at
 from selfsurf.browser_env.act.targets import Targets
 from selfsurf.browser_env.actions import Action, Back, Click, CloseTab, Forward, NewTab, Press, Reload, Type
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.observe.written import event_of
+from selfsurf.browser_env.keys import held_keys, is_modifier, key_chord
+from selfsurf.browser_env.session.written import event_of
 
 TYPE_LIMIT = 5000
 """Maximum number of characters of a `type` action; `fill` takes any number."""

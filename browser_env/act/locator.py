@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from selfsurf.browser_env.act.selector import Step, parse_selector
+from selfsurf.browser_env.browser.page_script import read_script, with_dom
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element
-from selfsurf.browser_env.session.page_script import read_script, with_dom
+from selfsurf.browser_env.selector import Step, parse_selector
 from selfsurf.browser_env.text import first_line
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 
 from selfsurf.browser_env.act.targets import Point, Targets
 from selfsurf.browser_env.actions import Click, Hover, Scroll
+from selfsurf.browser_env.browser.page_script import read_script, with_dom
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.session.page_script import read_script, with_dom
 
 _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8, "ControlOrMeta": 4 if sys.platform == "darwin" else 2}
 

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.observe.outline import quote
+from selfsurf.browser_env.outline import quote
 from selfsurf.browser_env.text import visible
 
 if TYPE_CHECKING:
-    from selfsurf.browser_env.attempts.attempt import ErrorType
+    from selfsurf.browser_env.errors import ErrorType
 
 _EXAMPLES = {
     "date": "2026-01-31",

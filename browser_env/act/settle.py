@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from selfsurf.browser_env.actions import Action, Click, Drag, Fill, Hover, Press, Scroll, Select, Type, Upload
+from selfsurf.browser_env.browser.page_script import PageScript
 from selfsurf.browser_env.errors import PAGE_CRASHED, EnvError
 from selfsurf.browser_env.session.determinism import DeterministicTab
-from selfsurf.browser_env.session.page_script import PageScript
 from selfsurf.browser_env.session.tab import Tab
 
 T = TypeVar("T")

@@ -7,9 +7,9 @@ from typing import Any
 
 from selfsurf.browser_env.act.locator import find_element
 from selfsurf.browser_env.act.refusals import refused
+from selfsurf.browser_env.browser.page_script import PageScript
 from selfsurf.browser_env.errors import ActionError, ScriptError
 from selfsurf.browser_env.observation import Element
-from selfsurf.browser_env.session.page_script import PageScript
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 

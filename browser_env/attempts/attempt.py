@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-ErrorType = Literal[
-    "timeout", "crashed", "not_found", "blocked", "refused", "invalid_arguments", "navigation", "unavailable",
-    "no_effect", "model", "cancelled", "unknown",
-]  # fmt: skip
-"""Kinds of failures, by which retries and regressions are counted. `cancelled` is not a provider's fault: the caller
-aborted the call, or a person has to confirm it first."""
+from selfsurf.browser_env.errors import ErrorType
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from selfsurf.browser_env.record.room import append_whole
+from selfsurf.browser_env.disk import append_whole
 
 
 def append_line(path: Path, line: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from selfsurf.browser_env.goal.spec import WhichElement
 from selfsurf.browser_env.observe.delta import CHANGED, NO_CHANGE
-from selfsurf.browser_env.observe.outline import ElementText, OutlineLine, parse_line, parse_outline
+from selfsurf.browser_env.outline import ElementText, OutlineLine, parse_line, parse_outline
 
 STRUCTURE = frozenset({
     "alert", "alertdialog", "article", "banner", "cell", "columnheader", "complementary", "contentinfo", "dialog",

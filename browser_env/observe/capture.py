@@ -13,20 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfsurf.browser_env.act.settle import FRAME_BOUND, Settling
+from selfsurf.browser_env.browser.page_script import PageScript, document_was_replaced, with_told
+from selfsurf.browser_env.limits import Limits
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.observation import Tab as TabView
-from selfsurf.browser_env.observe.limits import Limits
-from selfsurf.browser_env.observe.outline import Line, element_line, quote, render
 from selfsurf.browser_env.observe.screenshot import decode_png
-from selfsurf.browser_env.session.page_script import PageScript, document_was_replaced, with_told
-from selfsurf.browser_env.session.patience import limited
+from selfsurf.browser_env.outline import Line, element_line, quote, render
+from selfsurf.browser_env.patience import limited
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 from selfsurf.browser_env.task import Viewport
 from selfsurf.browser_env.text import clip
 
 if TYPE_CHECKING:
-    from selfsurf.browser_env.session.page_time import PageTime
+    from selfsurf.browser_env.browser.page_time import PageTime
 
 MOMENT = 0.5
 """Minimum seconds that a frame gets to answer, even if loading has used up the time."""

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from selfsurf.browser_env.browser.page_script import PageScript
 from selfsurf.browser_env.errors import ActionError
+from selfsurf.browser_env.limits import Limits
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.observe.capture import ViewOptions, capture
-from selfsurf.browser_env.observe.limits import Limits
 from selfsurf.browser_env.observe.marks import draw
-from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
-from selfsurf.browser_env.session.page_script import PageScript
+from selfsurf.browser_env.outline import OutlineLine, parse_outline
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame, Tab
 

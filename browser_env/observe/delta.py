@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from selfsurf.browser_env.observe.align import align
-from selfsurf.browser_env.observe.outline import ELEMENT, indent_of, parse_line, quote
+from selfsurf.browser_env.outline import ELEMENT, indent_of, parse_line, quote
 from selfsurf.browser_env.text import clip
 
 NO_CHANGE = "no change"

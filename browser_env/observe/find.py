@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from selfsurf.browser_env.observe.outline import parse_line, quote
+from selfsurf.browser_env.outline import parse_line, quote
 
 AROUND = 1
 """Default number of neighbours returned on each side of a found line."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.observe.align import align
-from selfsurf.browser_env.observe.outline import element_line, indent_of, parse_line
+from selfsurf.browser_env.outline import element_line, indent_of, parse_line
 
 GONE = "gone"
 """State of a merged element that was on some screen and no longer exists."""

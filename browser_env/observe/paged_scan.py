@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfsurf.browser_env.act.settle import Bounds, Settling
+from selfsurf.browser_env.browser.page_script import read_script, with_dom
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.observe.capture import View, ViewOptions, capture
 from selfsurf.browser_env.observe.merge import Merger
-from selfsurf.browser_env.session.page_script import read_script, with_dom
 from selfsurf.browser_env.session.session import Session
 from selfsurf.browser_env.session.tab import ForeignFrame
 from selfsurf.browser_env.task import Viewport

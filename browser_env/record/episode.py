@@ -23,13 +23,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
 
+from selfsurf.browser_env.disk import AGAIN, ELSEWHERE, NoRoom, append_whole, room_in, write_whole
+from selfsurf.browser_env.disk import write_atomically as write_atomically
 from selfsurf.browser_env.observation import Info, Observation
 from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.record import format as form
 from selfsurf.browser_env.record.journal import Journal
 from selfsurf.browser_env.record.lock import FolderInUse, FolderLock, is_held, open_held
-from selfsurf.browser_env.record.room import AGAIN, ELSEWHERE, NoRoom, append_whole, room_in, write_whole
-from selfsurf.browser_env.record.room import write_atomically as write_atomically
 from selfsurf.browser_env.safety.secrets import redact_known
 from selfsurf.browser_env.text import well_formed
 

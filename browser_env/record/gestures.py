@@ -72,7 +72,7 @@ class Gestures:
         """Process a fact about a person's input.
 
         Args:
-            fact: as reported by `browser_env.record.input_listener`, or `{"kind": "tick"}` after a moment without
+            fact: as reported by `browser_env.session.input_listener`, or `{"kind": "tick"}` after a moment without
                 input.
             before: observation at that moment.
             since: clock of the tab at that moment.

@@ -1,6 +1,6 @@
 """Recording of a person's actions in a browser window as an episode, in the same format as an agent's.
 
-Facts about input come from `browser_env.record.input_listener`, facts about tabs and addresses from
+Facts about input come from `browser_env.session.input_listener`, facts about tabs and addresses from
 `browser_env.record.tab_watcher`; `browser_env.record.gestures` turns them into actions. While nothing happens, the
 observation is kept up to date. At the moment of an action it is taken again in the page, before the page reacts.
 """
@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 
 from selfsurf.browser_env.actions import Action, CloseTab, Fill, Finish, FocusTab, NewTab, Select, Type
-from selfsurf.browser_env.core import EnvCore
-from selfsurf.browser_env.env import AsyncBrowserEnv, BrowserEnv
+from selfsurf.browser_env.browser.runtime import runtime
+from selfsurf.browser_env.environment.confirm import focused
+from selfsurf.browser_env.environment.core import EnvCore
+from selfsurf.browser_env.environment.env import AsyncBrowserEnv, BrowserEnv
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.browser_env.observe.outline import focused_states, with_focus, without_focus
 from selfsurf.browser_env.outcome import Outcome
+from selfsurf.browser_env.outline import focused_states, with_focus, without_focus
 from selfsurf.browser_env.record.episode import EpisodeWriter
 from selfsurf.browser_env.record.gestures import Draft, Gestures
-from selfsurf.browser_env.record.input_listener import InputListener
 from selfsurf.browser_env.record.tab_watcher import TabWatcher
-from selfsurf.browser_env.safety.confirm import focused
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER, redact_known
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.session.input_listener import InputListener
 from selfsurf.browser_env.session.tab import Tab
 
 QUIET = 0.15
@@ -84,7 +84,8 @@ class Recorder:
         self._shown = shown or (lambda step: None)
         self._gestures = Gestures()
         self._tabs = TabWatcher(self._on_fact)
-        self._listener = InputListener(self._on_fact, self.core.settings.view)
+        view = self.core.settings.view
+        self._listener = InputListener(self._on_fact, view.reach, view.limits)
         self._facts: asyncio.Queue[Fact] = asyncio.Queue()
         self._over = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None

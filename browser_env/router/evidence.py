@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.attempts.attempt import Evidence
+from selfsurf.browser_env.browser.page_script import read_script, with_dom
 from selfsurf.browser_env.errors import reason
+from selfsurf.browser_env.observe.masking import Box, mask
 from selfsurf.browser_env.safety.lines import calls
-from selfsurf.browser_env.safety.masking import Box, mask
-from selfsurf.browser_env.session.page_script import read_script, with_dom
 
 if TYPE_CHECKING:
-    from selfsurf.browser_env.session.devtools import ProtocolSession
+    from selfsurf.browser_env.browser.devtools import ProtocolSession
 
 SECONDS = 2.0
 """Time limit in seconds for all evidence of an attempt: trees of large pages would take 9 s."""

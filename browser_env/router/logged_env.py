@@ -14,14 +14,14 @@ from selfsurf.browser_env.actions import Action, AskUser, Finish, Infeasible, Me
 from selfsurf.browser_env.attempts.attempt import AttemptLog
 from selfsurf.browser_env.attempts.log import FileLog
 from selfsurf.browser_env.attempts.settings import VARIABLE
-from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.browser_env.environment.env import AsyncBrowserEnv
+from selfsurf.browser_env.environment.step_results import StepResult
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.human_input import Answer
 from selfsurf.browser_env.router.calls import ActArguments, Arguments, NavigateArguments
 from selfsurf.browser_env.router.policy import Policy
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import CallFailed, Router
-from selfsurf.browser_env.step_results import StepResult
 
 DEADLINE = 3600.0
 """Time limit of an attempt in seconds, in effect none: callers of `step` set their own limits."""

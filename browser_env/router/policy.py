@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from selfsurf.browser_env.attempts.attempt import ErrorType
+from selfsurf.browser_env.errors import ErrorType
 
 Reaction: TypeAlias = Literal["retry", "fall back", "tell"]
 """Reactions to a failure. `retry`: ask the model to repeat the call; once the provider's retries are used up, use

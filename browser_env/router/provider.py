@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from selfsurf.browser_env.attempts.attempt import ErrorType, Evidence, Failure
+from selfsurf.browser_env.attempts.attempt import Evidence, Failure
+from selfsurf.browser_env.errors import ErrorType
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.router.calls import (
     ActArguments,

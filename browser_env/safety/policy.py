@@ -7,20 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from selfsurf.browser_env.human_input import Risk
 from selfsurf.browser_env.observation import Element
 from selfsurf.browser_env.safety.secrets import Secret
-
-RiskKind = Literal["purchase", "payment", "transfer", "delete", "send", "publish", "credentials", "unknown"]
-
-
-@dataclass(frozen=True)
-class Risk:
-    """The reason why an action needs confirmation."""
-
-    kind: RiskKind
-    why: str
-    """Explanation in one sentence, which quotes what was recognized."""
-
 
 Confirm = Callable[[Any, Element | None, Risk], bool]
 """Function called before a risky action with the action, its target element if known, and the risk."""

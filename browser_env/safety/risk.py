@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from selfsurf.browser_env.act.keys import held_keys, key_chord, pressed_key
 from selfsurf.browser_env.actions import Click, Fill, Press, Select, Type
+from selfsurf.browser_env.human_input import Risk, RiskKind
+from selfsurf.browser_env.keys import held_keys, key_chord, pressed_key
 from selfsurf.browser_env.observation import Element
-from selfsurf.browser_env.safety.policy import Risk, RiskKind
 
 _WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("risk_words.toml").read_text(encoding="utf8"))
 _HARMLESS, _NO_COMMAND, _TELLS, _NEVER_MIND, _GO_AHEAD, _LOG_IN, _PAYMENT_FIELD, _CARD_NUMBER, _PASSWORD_FIELD = (

@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus
 
 from selfsurf.browser_env.errors import ActionError
 from selfsurf.browser_env.observation import Element, Observation
-from selfsurf.browser_env.observe.outline import parse_line
+from selfsurf.browser_env.outline import parse_line
 from selfsurf.browser_env.safety.network import clean_host, matches
 
 PLACEHOLDER = re.compile(r"<secret:([^<>]*)>")

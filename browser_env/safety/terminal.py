@@ -16,7 +16,7 @@ from selfsurf.browser_env.human_input import WANTED, allows
 from selfsurf.browser_env.text import one_line
 
 if TYPE_CHECKING:
-    from selfsurf.browser_env.safety.policy import Risk
+    from selfsurf.browser_env.human_input import Risk
 
 TERMINAL = "/dev/tty"
 

@@ -1,1 +1,1 @@
-"""Browsers, contexts and tabs: how they are started, shared, watched and closed."""
+"""Contexts and tabs of an environment: how they are opened, watched, limited and closed."""

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from selfsurf.browser_env.browser.page_script import PROBE, read_script
+from selfsurf.browser_env.browser.profile_lock import ProfileLock, kill
+from selfsurf.browser_env.browser.runtime import BrowserSpec, ContextSlot, death_of, runtime
+from selfsurf.browser_env.browser.stderr_capture import StderrCapture
+from selfsurf.browser_env.browser.stealth import stealth_identity
 from selfsurf.browser_env.errors import PAGE_CRASHED
 from selfsurf.browser_env.session.har import BinaryBodies, new_recording, replay
 from selfsurf.browser_env.session.options import SessionOptions
-from selfsurf.browser_env.session.page_script import PROBE, read_script
-from selfsurf.browser_env.session.profile_lock import ProfileLock, kill
-from selfsurf.browser_env.session.runtime import BrowserSpec, ContextSlot, death_of, runtime
-from selfsurf.browser_env.session.stderr_capture import StderrCapture
-from selfsurf.browser_env.session.stealth import stealth_identity
-from selfsurf.browser_env.storage import cookies_of, read_state, restore
+from selfsurf.browser_env.session.storage import cookies_of, read_state, restore
 from selfsurf.browser_env.task import Viewport
 
 if TYPE_CHECKING:

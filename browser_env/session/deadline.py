@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from selfsurf.browser_env.errors import PAGE_CRASHED, EnvError
-from selfsurf.browser_env.session.patience import TICK, Stopwatch, lasted, limited
+from selfsurf.browser_env.patience import TICK, Stopwatch, lasted, limited
 from selfsurf.browser_env.text import one_line
 
 if TYPE_CHECKING:

@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from selfsurf.browser_env.browser.browsers import FREE_FRAMES, SWITCHES, merged
+from selfsurf.browser_env.browser.page_script import PROBE, read_script
+from selfsurf.browser_env.browser.profile_lock import ProfileLock, is_browser_on, kill
+from selfsurf.browser_env.browser.runtime import LAUNCH_TIMEOUT, BrowserSpec, runtime
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.browsers import FREE_FRAMES, SWITCHES, merged
+from selfsurf.browser_env.patience import TICK, Stopwatch
 from selfsurf.browser_env.session.contexts import RemoteSource
 from selfsurf.browser_env.session.options import SessionOptions
-from selfsurf.browser_env.session.page_script import PROBE, read_script
-from selfsurf.browser_env.session.patience import TICK, Stopwatch
-from selfsurf.browser_env.session.profile_lock import ProfileLock, is_browser_on, kill
-from selfsurf.browser_env.session.runtime import LAUNCH_TIMEOUT, BrowserSpec, runtime
 from selfsurf.browser_env.task import Viewport
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from selfsurf.browser_env.session.page_script import document_was_replaced, read_script
+from selfsurf.browser_env.browser.page_script import document_was_replaced, read_script
 from selfsurf.browser_env.session.tab import Tab
 
 if TYPE_CHECKING:

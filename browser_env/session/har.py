@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urljoin
 
+from selfsurf.browser_env.disk import write_atomically
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.record.room import write_atomically
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request, Route, WebSocketRoute

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo, available_timezones
 
 from selfsurf.browser_env.safety.network import host_and_port
-from selfsurf.browser_env.storage import CookieError, cookies_of
+from selfsurf.browser_env.session.storage import CookieError, cookies_of
 
 StrPath = str | PathLike[str]
 

@@ -8,23 +8,23 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from selfsurf.browser_env.errors import ActionError, EnvError
-from selfsurf.browser_env.observe.limits import Limits
-from selfsurf.browser_env.observe.written import event_of, objection_to
-from selfsurf.browser_env.safety.access import AccessGuard, served
-from selfsurf.browser_env.safety.files import Downloads
+from selfsurf.browser_env.limits import Limits
 from selfsurf.browser_env.safety.policy import Safety
+from selfsurf.browser_env.session.access import AccessGuard, served
 from selfsurf.browser_env.session.calls import Calls
 from selfsurf.browser_env.session.contexts import ContextSource
 from selfsurf.browser_env.session.determinism import CONTEXT, Clock, DeterministicTab
 from selfsurf.browser_env.session.dialogs import DialogPolicy, accepts, answer_dialog
+from selfsurf.browser_env.session.files import Downloads
 from selfsurf.browser_env.session.tab import Tab
+from selfsurf.browser_env.session.written import event_of, objection_to
 from selfsurf.browser_env.task import Task, Viewport
 from selfsurf.browser_env.text import one_line
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, Download, Frame, Page, Request, Response
 
-    from selfsurf.browser_env.session.page_script import PageScript
+    from selfsurf.browser_env.browser.page_script import PageScript
 
 FRESH = 3.0
 """Seconds for which a tab's document counts as new, so that steps in the tab wait for its loads."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from selfsurf.browser_env.browser.runtime import BrowserSpec
 from selfsurf.browser_env.session.contexts import ContextSource, ProfileSource, RemoteSource
 from selfsurf.browser_env.session.detached import DetachedSource
 from selfsurf.browser_env.session.options import SessionOptions
-from selfsurf.browser_env.session.runtime import BrowserSpec
 from selfsurf.browser_env.session.webview import WebviewSource
 
 

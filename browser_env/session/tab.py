@@ -10,22 +10,22 @@ from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.page_script import (
+from selfsurf.browser_env.browser.page_script import (
     PROBE,
     WORLD,
     PageScript,
     document_was_replaced,
     install_listeners,
 )
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
+from selfsurf.browser_env.errors import EnvError
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Frame, Page
 
-    from selfsurf.browser_env.record.input_listener import InputListener
-    from selfsurf.browser_env.session.devtools import ProtocolSession
-    from selfsurf.browser_env.session.page_time import PageTime
+    from selfsurf.browser_env.browser.devtools import ProtocolSession
+    from selfsurf.browser_env.browser.page_time import PageTime
+    from selfsurf.browser_env.session.input_listener import InputListener
 
 T = TypeVar("T")
 

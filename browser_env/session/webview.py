@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.browser_env.errors import EnvError
 from selfsurf.browser_env.session.contexts import RemoteSource
-from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.browser_env.task import Viewport
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ async def view_size(address: str) -> Viewport:
     Raises:
         EnvError: nothing answers at the address, or it has no page.
     """
+    from selfsurf.browser_env.browser.runtime import BrowserSpec
     from selfsurf.browser_env.session.options import SessionOptions
-    from selfsurf.browser_env.session.runtime import BrowserSpec
 
     source = WebviewSource(BrowserSpec(), SessionOptions(webview=address))
     context = await source.open({})

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from selfsurf.browser_env.env import BrowserEnv
+from selfsurf.browser_env.environment.env import BrowserEnv
 from selfsurf.browser_env.observation import Element
 
 NO_ELEMENT = {"action": "click", "id": 0}

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from selfsurf.browser_env.env import BrowserEnv
+from selfsurf.browser_env.environment.env import BrowserEnv
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.task import Viewport
 

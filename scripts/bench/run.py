@@ -88,8 +88,8 @@ def main(settings: Settings) -> None:
     143 after a SIGTERM: the same command resumes.
     """
     from selfsurf.browser_env import shutdown
+    from selfsurf.browser_env.disk import NoRoom
     from selfsurf.browser_env.record.episode import new_folder
-    from selfsurf.browser_env.record.room import NoRoom
     from selfsurf.scripts.report.report import headline, write_report
     from selfsurf.scripts.report.trackers import track
     from selfsurf.scripts.suite.evaluate import about_run, played

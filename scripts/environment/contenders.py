@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import gymnasium
 
 import selfsurf  # noqa: F401  (registers the ids)
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.scripts.environment.raw import RawMiniWob, RawPage
 from selfsurf.scripts.peers import Peer, PeerError, open_peer
 from selfsurf.scripts.report.turns import OURS

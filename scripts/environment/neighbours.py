@@ -15,7 +15,7 @@ import gymnasium
 
 import selfsurf  # noqa: F401  (registers the ids)
 from selfsurf.browser_env import BrowserEnv
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.scripts.environment.contenders import clickable
 from selfsurf.scripts.terminal.console import progress
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from selfsurf.browser_env.observe.limits import Limits
-from selfsurf.browser_env.session.page_script import install_listeners, script_source
-from selfsurf.browser_env.session.page_time import FRAME, PageTime
-from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
+from selfsurf.browser_env.browser.page_script import install_listeners, script_source
+from selfsurf.browser_env.browser.page_time import FRAME, PageTime
+from selfsurf.browser_env.browser.runtime import BrowserSpec, runtime
+from selfsurf.browser_env.limits import Limits
 from selfsurf.browser_env.session.tab import protocol_of
 from selfsurf.tasks.miniwob import MiniWobTask
 

@@ -22,7 +22,7 @@ import gymnasium
 from PIL import Image
 
 import selfsurf  # noqa: F401  (registers the ids)
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.scripts.environment.contenders import clickable
 from selfsurf.scripts.environment.loopback import serving
 from selfsurf.scripts.environment.raw import RawMiniWob

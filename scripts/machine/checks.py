@@ -101,7 +101,7 @@ def _package(title: str, item: RequiredPackage) -> Check:
 def browser() -> Iterator[Check]:
     """Check that there is a browser, and that a page loads in it and can be read and captured."""
     from selfsurf import browser_env
-    from selfsurf.browser_env.session.browsers import find_browser
+    from selfsurf.browser_env.browser.browsers import find_browser
 
     get = how_to_repair() if CHECKOUT else "python -m selfsurf.scripts.install_browser"
     fix = f"{get}, or set SELFSURF_BROWSER to the path of a Chromium that starts"
@@ -132,7 +132,7 @@ def browser() -> Iterator[Check]:
 def window() -> Iterator[Check]:
     """Check for a browser with a window and a display, as `record`, `--headful` and the provider `stagehand` need."""
     from selfsurf import browser_env
-    from selfsurf.browser_env.session.browsers import has_display, windowed_browser
+    from selfsurf.browser_env.browser.browsers import has_display, windowed_browser
 
     try:
         yield Check("window", "browser", "ok", windowed_browser())

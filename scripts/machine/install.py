@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from selfsurf.browser_env.session.browsers import cache_home
+from selfsurf.browser_env.browser.browsers import cache_home
 
 INSTALL_SECONDS = 1800
 """Seconds until a command of a package manager is given up."""

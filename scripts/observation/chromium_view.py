@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from selfsurf.browser_env.core import EnvCore
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
+from selfsurf.browser_env.environment.core import EnvCore
 from selfsurf.scripts.observation.fidelity import CONTROLS, Box, Node, can_be_acted_on, is_interactive
 
 STAMP = "data-agent-id"

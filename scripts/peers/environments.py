@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from selfsurf.browser_env.browser.browsers import cache_home, find_browser
 from selfsurf.browser_env.errors import EnvError
-from selfsurf.browser_env.session.browsers import cache_home, find_browser
 from selfsurf.scripts.machine import install
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from selfsurf.browser_env.record.room import write_atomically
+from selfsurf.browser_env.disk import write_atomically
 from selfsurf.scripts.report.document import Block, banner, facts, markdown, text
 from selfsurf.scripts.report.formats import count, duration, incomplete, no_verdict, run_again, seeds, unjudged
 from selfsurf.scripts.report.reading import Git, Line, Results, Run, Session

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from selfsurf.browser_env.disk import write_atomically
 from selfsurf.browser_env.record.episode import numbered
-from selfsurf.browser_env.record.room import write_atomically
 from selfsurf.scripts.report.comparison import Comparison, compare, folder_names
 from selfsurf.scripts.report.comparison_report import comparison_report, comparison_title
 from selfsurf.scripts.report.document import Block

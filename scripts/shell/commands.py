@@ -16,11 +16,11 @@ from selfsurf.agents.play import AgentAdapter, Result
 from selfsurf.agents.play.job import claims
 from selfsurf.agents.play.provenance import versions
 from selfsurf.browser_env import ActionError, EnvError
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.browser_env.observe.find import as_outline
 from selfsurf.browser_env.record.episode import Episode, EpisodeError, EpisodeWriter
 from selfsurf.browser_env.record.verdict import Mark, Says, mark_episode
 from selfsurf.browser_env.safety.terminal import printable
-from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.scripts.shell.folder import SessionFolder, steps_so_far
 from selfsurf.scripts.shell.goal import INTERRUPTED, Goal, GoalInterrupt
 from selfsurf.scripts.shell.reader import Reader

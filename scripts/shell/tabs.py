@@ -13,7 +13,7 @@ class Tabs:
     """The tabs in which the goals of a shell are played.
 
     Args:
-        around: Options of the environment (`browser_env.env.make_core`).
+        around: Options of the environment (`browser_env.environment.env.make_core`).
     """
 
     def __init__(self, around: dict[str, Any]) -> None:

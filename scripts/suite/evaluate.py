@@ -16,8 +16,8 @@ from typing import Any
 
 from selfsurf.agents.play.provenance import versions
 from selfsurf.browser_env import Task
+from selfsurf.browser_env.disk import NoRoom
 from selfsurf.browser_env.record.episode import new_folder
-from selfsurf.browser_env.record.room import NoRoom
 from selfsurf.envs_registry.loading import arguments_of
 from selfsurf.envs_registry.suites import Suite, SuiteTask, fingerprint_of, load_suite
 from selfsurf.scripts.report.report import write_report

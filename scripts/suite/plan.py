@@ -57,7 +57,7 @@ class Plan:
     environment: dict[str, Any] = field(default_factory=dict)
     """Settings of the environment as recorded in episodes (`EnvironmentSettings.given`)."""
     env_options: dict[str, Any] = field(default_factory=dict, repr=False)
-    """Settings of the environment as arguments of `browser_env.env.make_core`, with secrets; never written to disk."""
+    """Settings of the environment as arguments of `environment.env.make_core`, with secrets; never written to disk."""
 
     def slots_of(self, number: int) -> int:
         """Return the number of concurrent episodes of a worker."""

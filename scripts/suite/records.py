@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from selfsurf.browser_env import Outcome
+from selfsurf.browser_env.disk import FULL, NoRoom
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.browser_env.record.lock import FolderInUse, FolderLock
-from selfsurf.browser_env.record.room import FULL, NoRoom
 from selfsurf.scripts.report.reading import RERUNS
 from selfsurf.scripts.suite.plan import Key
 

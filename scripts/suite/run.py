@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from selfsurf.agents.play import EpisodeRequest, Job, Ledger, Result
 from selfsurf.agents.play.job import failed
 from selfsurf.browser_env import Outcome
-from selfsurf.browser_env.session.patience import Stopwatch
+from selfsurf.browser_env.patience import Stopwatch
 from selfsurf.scripts.suite.health import Accounts, Health
 from selfsurf.scripts.suite.limits import RunLimits
 from selfsurf.scripts.suite.plan import Key, Plan, record_of

@@ -22,7 +22,7 @@ from selfsurf.browser_env.classes import class_name
 from selfsurf.browser_env.goal.check import SuccessChecker
 from selfsurf.browser_env.goal.evidence import SAYS, Evidence, evidence_of
 from selfsurf.browser_env.goal.spec import GoalSpec, SpecError, read_spec, spec_of
-from selfsurf.browser_env.observe.outline import parse_outline
+from selfsurf.browser_env.outline import parse_outline
 from selfsurf.browser_env.record.episode import Episode, EpisodeError, write_atomically
 from selfsurf.browser_env.record.verdict import verdict_of
 from selfsurf.browser_env.safety import redaction

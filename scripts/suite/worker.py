@@ -30,9 +30,9 @@ from selfsurf.agents.play import (
 )
 from selfsurf.agents.play.provenance import versions
 from selfsurf.browser_env import AsyncBrowserEnv, Outcome, Task, shutdown
+from selfsurf.browser_env.disk import write_atomically
 from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.record.episode import EpisodeWriter
-from selfsurf.browser_env.record.room import write_atomically
 from selfsurf.envs_registry import name_of, task_of
 from selfsurf.scripts.suite.plan import Plan, record_of
 from selfsurf.scripts.suite.records import unwritable

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
     from selfsurf.browser_env import Task
-    from selfsurf.browser_env.goal.answer_form import AnswerForm
+    from selfsurf.browser_env.answer_form import AnswerForm
 
 S = TypeVar("S", bound="BaseModel")
 
@@ -107,8 +107,8 @@ def check_browser(*, headless: bool, around: Mapping[str, Any] | None = None) ->
     if not headless:
         check_window()
         return
+    from selfsurf.browser_env.browser.runtime import BrowserSpec, runtime
     from selfsurf.browser_env.errors import BrowserNotFound
-    from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
 
     try:
         runtime().run(runtime().executable(BrowserSpec(executable=(around or {}).get("executable"))))
@@ -123,7 +123,7 @@ def browser_starts(around: Mapping[str, Any]) -> bool:
         around: Options of the environment (`environment_options`).
     """
     from selfsurf.browser_env import EnvError
-    from selfsurf.browser_env.session.runtime import BrowserSpec, runtime
+    from selfsurf.browser_env.browser.runtime import BrowserSpec, runtime
     from selfsurf.scripts.terminal.console import show_error
 
     session = around.get("session")
@@ -164,8 +164,8 @@ def refused_together() -> Iterator[Callable[[], contextlib.AbstractContextManage
 
 def check_window() -> None:
     """Refuse to continue where a browser can't show a window."""
+    from selfsurf.browser_env.browser.browsers import require_window
     from selfsurf.browser_env.errors import BrowserNotFound
-    from selfsurf.browser_env.session.browsers import require_window
 
     try:
         require_window()
@@ -246,7 +246,7 @@ def answer_form(name: str) -> AnswerForm | None:
     Raises:
         typer.BadParameter: No form has that name.
     """
-    from selfsurf.browser_env.goal.answer_form import AnswerForm
+    from selfsurf.browser_env.answer_form import AnswerForm
 
     try:
         return AnswerForm.named(name) if name else None

@@ -37,7 +37,7 @@ from selfsurf.scripts.terminal.arguments import read_set, settings_of, wrong_set
 FILE = "selfsurf.toml"
 SHARED = "environment"
 TABLES = {
-    SHARED: "selfsurf.browser_env.env_options:EnvironmentSettings",
+    SHARED: "selfsurf.browser_env.environment.env_options:EnvironmentSettings",
     "run": "selfsurf.scripts.run:Settings",
     "shell": "selfsurf.scripts.shell.main:Settings",
     "bench": "selfsurf.scripts.bench.run:Settings",

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 import typer
 
-from selfsurf.browser_env.env_options import EnvironmentSettings
+from selfsurf.browser_env.environment.env_options import EnvironmentSettings
 from selfsurf.scripts.terminal.command import Arguments
 
 T = TypeVar("T", bound="EnvironmentArguments")
@@ -43,7 +43,7 @@ def environment_options(
     wait: bool = False,
     reads: bool = False,
 ) -> dict[str, Any]:
-    """Return the arguments of `browser_env.env.make_core`, validated before work begins.
+    """Return the arguments of `browser_env.environment.env.make_core`, validated before work begins.
 
     Args:
         settings: Settings of the environment.
@@ -57,7 +57,7 @@ def environment_options(
         typer.BadParameter: The settings are invalid, or require prompts and there is no terminal.
     """
     from selfsurf.browser_env import SessionOptions, shutdown
-    from selfsurf.browser_env.env import make_core
+    from selfsurf.browser_env.environment.env import make_core
     from selfsurf.browser_env.safety import terminal
 
     if settings.asks and not wait and not reads:

@@ -10,14 +10,14 @@ import numpy as np
 
 from selfsurf.agents.play.job import Job
 from selfsurf.browser_env.arguments import OptionError, WrongName, check_names
-from selfsurf.browser_env.env import make_core
+from selfsurf.browser_env.environment.env import make_core
 from selfsurf.envs_registry import task_of
 
 _BY_JOBS = {"task", "start_url", "goal", "seeds"}
 
 
 def check_environment(options: Mapping[str, Any]) -> None:
-    """Refuse options that no environment has (`browser_env.env.make_core`, and `max_episode_steps`).
+    """Refuse options that no environment has (`browser_env.environment.env.make_core`, and `max_episode_steps`).
 
     Raises:
         WrongName: an option doesn't exist, or is determined by the jobs; a TypeError.

@@ -32,7 +32,7 @@ class Rollouts:
     Args:
         num_envs: maximum number of concurrent episodes.
         most: maximum number of episodes in one call of the agent (`agents.play.options.PlayOptions`).
-        env_options: options of every environment (`browser_env.env.make_core`).
+        env_options: options of every environment (`browser_env.environment.env.make_core`).
     """
 
     def __init__(self, num_envs: int = 8, *, most: int | None = None, **env_options: Any) -> None:

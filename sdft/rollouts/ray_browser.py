@@ -16,9 +16,9 @@ from typing import Any
 from selfsurf.agents.llm_agent import LLMAgent
 from selfsurf.agents.play import AgentAdapter, Environments, EpisodeRequest, Player, PlayerTimes, PlayOptions, Result
 from selfsurf.agents.policy import Policy
+from selfsurf.browser_env.browser.runtime import shutdown
 from selfsurf.browser_env.classes import Sources
-from selfsurf.browser_env.session.patience import limited
-from selfsurf.browser_env.session.runtime import shutdown
+from selfsurf.browser_env.patience import limited
 from selfsurf.envs_registry import task_of
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import PolicyProperties

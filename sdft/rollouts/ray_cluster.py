@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from selfsurf.browser_env.session.patience import TICK, Stopwatch
+from selfsurf.browser_env.patience import TICK, Stopwatch
 from selfsurf.extras import how_to_install
 
 ANSWER = 2.0

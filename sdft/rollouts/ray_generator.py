@@ -17,8 +17,8 @@ from typing import Any
 from selfsurf.agents.play.job import EpisodeRequest, Job
 from selfsurf.agents.play.ledger import Ledger
 from selfsurf.browser_env.classes import load_class
-from selfsurf.browser_env.env_options import Program
-from selfsurf.browser_env.session.patience import Stopwatch
+from selfsurf.browser_env.environment.env_options import Program
+from selfsurf.browser_env.patience import Stopwatch
 from selfsurf.envs_registry.loading import sources_of
 from selfsurf.sdft.rollouts.generator import Batch, RolloutError, RolloutStats, Weights
 from selfsurf.sdft.rollouts.models import ModelMaker

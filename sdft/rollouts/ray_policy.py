@@ -15,7 +15,7 @@ from selfsurf.agents.play.batch_window import BatchWindow
 from selfsurf.agents.policies.local.prompts import Prompts
 from selfsurf.agents.policies.request import row_seeds
 from selfsurf.agents.policy import Completion, Conversation, PolicyError
-from selfsurf.browser_env.session.patience import LONGEST, Stopwatch, limited
+from selfsurf.browser_env.patience import LONGEST, Stopwatch, limited
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.models import CompletionArguments, ModelMaker, PolicyProperties, merged
 from selfsurf.sdft.rollouts.ray_cluster import reason_of, speak

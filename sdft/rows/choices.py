@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from selfsurf.browser_env.goal.words import SMALL, WORD, bounded, shared_words, words_of
-from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
+from selfsurf.browser_env.outline import OutlineLine, parse_outline
 from selfsurf.sdft.rows.tree import Tree
 from selfsurf.sdft.teacher.recording import RecordedStep, Recording
 

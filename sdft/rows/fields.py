@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from selfsurf.browser_env.observe.outline import parse_line
+from selfsurf.browser_env.outline import parse_line
 from selfsurf.sdft.teacher.recording import RecordedStep, Recording
 
 

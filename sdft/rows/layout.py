@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from selfsurf.browser_env.goal.words import bounded
-from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
+from selfsurf.browser_env.outline import OutlineLine, parse_outline
 from selfsurf.sdft.rows.tree import Tree
 
 MOST_LEFT_OUT = 0.5

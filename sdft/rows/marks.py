@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
+from selfsurf.browser_env.outline import OutlineLine, parse_outline
 from selfsurf.sdft.rows.choices import Choice
 from selfsurf.sdft.teacher.recording import RecordedStep, Recording
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from selfsurf.browser_env.observe.outline import OutlineLine
+from selfsurf.browser_env.outline import OutlineLine
 
 
 class Tree:

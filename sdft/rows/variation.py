@@ -17,7 +17,7 @@ import numpy as np
 
 from selfsurf.browser_env import Action
 from selfsurf.browser_env.goal.words import SMALL, bounded, texts_of_goal
-from selfsurf.browser_env.observe.outline import OutlineLine, parse_line, parse_outline
+from selfsurf.browser_env.outline import OutlineLine, parse_line, parse_outline
 from selfsurf.browser_env.safety.secrets import PLACEHOLDER
 from selfsurf.sdft.rows.choices import Choice, choices_of
 from selfsurf.sdft.rows.dates import Day, days_in

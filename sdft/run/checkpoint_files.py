@@ -18,7 +18,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from selfsurf.agents.model_files import file_sha256
-from selfsurf.browser_env.record.room import FULL, NoRoom
+from selfsurf.browser_env.disk import FULL, NoRoom
 
 HASHES = "hashes.json"
 """Name of the file in a checkpoint with the SHA-256 of its other files."""

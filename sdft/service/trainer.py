@@ -62,7 +62,7 @@ def settings_of(job: Job, allowed: ServiceSettings) -> dict[str, Any]:
     Raises:
         ValueError: there is nothing to learn from the episodes, or the server doesn't allow the request.
     """
-    from selfsurf.browser_env.env_options import EnvironmentSettings
+    from selfsurf.browser_env.environment.env_options import EnvironmentSettings
     from selfsurf.sdft.rows.jobs import learned_from, learned_offline
 
     request = job.request

@@ -14,8 +14,8 @@ from pathlib import Path
 from starlette.requests import Request
 
 from selfsurf.agents.model_files import file_sha256
+from selfsurf.browser_env.disk import FULL
 from selfsurf.browser_env.record.episode import EpisodeError, write_atomically
-from selfsurf.browser_env.record.room import FULL
 from selfsurf.browser_env.record.untrusted import UntrustedEpisode
 from selfsurf.browser_env.text import one_line
 from selfsurf.sdft.run.checkpoint_files import discard, publish

@@ -21,7 +21,7 @@ def _element(number: int, role: str = "button", name: str = "", **rest: Any) -> 
 
 
 def _observation(goal: str, elements: list[Element], **rest: Any) -> Observation:
-    from selfsurf.browser_env.observe.outline import element_line
+    from selfsurf.browser_env.outline import element_line
 
     defaults: dict[str, Any] = {
         "url": "http://page/", "title": "", "tabs": (), "page_text": "", "events": (), "messages": (),

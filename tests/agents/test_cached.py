@@ -15,7 +15,7 @@ from selfsurf.agents.cached.target import find, fingerprints, target_of
 from selfsurf.agents.play import AgentAdapter, Environments, EpisodeRequest, Job, Player, PlayOptions, Result
 from selfsurf.agents.scripted import OracleAgent
 from selfsurf.browser_env import Click, Fill, Finish, Safety, Score, Task
-from selfsurf.browser_env.observe.outline import parse_outline
+from selfsurf.browser_env.outline import parse_outline
 from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
 from selfsurf.envs_registry import task_of
 

@@ -10,7 +10,7 @@ import gymnasium
 import pytest
 from typer.testing import CliRunner
 
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.environment.loopback import serving
 from selfsurf.scripts.environment.raw import RawPage

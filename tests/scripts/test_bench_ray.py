@@ -166,7 +166,7 @@ def test_ctrl_c_ends_at_once_keeps_the_records_and_goes_on_and_verbose_reaches_t
         assert run.wait(30) == 130
     text = (tmp_path / "said").read_text()
     assert "Traceback" not in text
-    assert "selfsurf.browser_env.session.runtime: Starting " in text  # an actor's
+    assert "selfsurf.browser_env.browser.runtime: Starting " in text  # an actor's
     assert 4 <= len(results(tmp_path / "run")) < 40
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, len(results(tmp_path / "run"))) == (0, 40)

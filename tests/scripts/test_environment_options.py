@@ -24,8 +24,8 @@ from typer.testing import CliRunner
 from selfsurf import agents
 from selfsurf.agents.policies.openai.endpoints import ENDPOINTS
 from selfsurf.browser_env import shutdown
-from selfsurf.browser_env.env_options import EnvironmentSettings
-from selfsurf.browser_env.session.browsers import find_browser
+from selfsurf.browser_env.browser.browsers import find_browser
+from selfsurf.browser_env.environment.env_options import EnvironmentSettings
 from selfsurf.scripts.cli import app
 from selfsurf.scripts.terminal.agent_options import offered
 from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)

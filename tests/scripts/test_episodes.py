@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 
 from selfsurf import __version__, browser_env
 from selfsurf.agents.play.replay import replay
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.browser_env.record.episode import Episode, write_manifest
 from selfsurf.browser_env.record.format import COMPLETION, DECISION, EPISODE, STEP
 from selfsurf.browser_env.record.recorder import Recorder
-from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.envs_registry import task_of
 from selfsurf.scripts.cli import app
 

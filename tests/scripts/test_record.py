@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from selfsurf import browser_env
+from selfsurf.browser_env.browser.browsers import find_browser
 from selfsurf.browser_env.errors import BrowserNotFound
 from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
 from selfsurf.browser_env.record.recorder import Recorder
-from selfsurf.browser_env.session.browsers import find_browser
 from selfsurf.scripts import cli, record
 from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
 from tests.browser_env.record.person import Person

@@ -6,8 +6,8 @@ from selfsurf.agents.agent import Decision
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.agents.reply.compact import compact
 from selfsurf.browser_env.actions import parse_action
-from selfsurf.browser_env.env import AsyncBrowserEnv
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
+from selfsurf.browser_env.environment.env import AsyncBrowserEnv
 from selfsurf.envs_registry import open_id, task_of
 from selfsurf.sdft.rollouts import Job, Result, Step
 

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from selfsurf.agents.adapters.identity import read_about
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env import EnvError
-from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.browser_env.environment.env import AsyncBrowserEnv
 from selfsurf.sdft import train
 from selfsurf.sdft.measure.heldout import Evaluation, better, fault
 from selfsurf.sdft.measure.retention import general_text

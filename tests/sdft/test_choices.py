@@ -13,7 +13,7 @@ from selfsurf.agents.policy import Completion, Policy
 from selfsurf.agents.scripted import OracleAgent
 from selfsurf.browser_env.actions import Click, Fill, Select
 from selfsurf.browser_env.goal.words import said_as, shared_words
-from selfsurf.browser_env.observe.outline import element_line, parse_outline
+from selfsurf.browser_env.outline import element_line, parse_outline
 from selfsurf.sdft.measure.agreement import ChoiceAgreement
 from selfsurf.sdft.measure.following import TRIES, followed, untold
 from selfsurf.sdft.rollouts import Job, Rollouts

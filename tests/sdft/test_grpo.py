@@ -12,7 +12,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env import EnvError, Outcome
-from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.browser_env.environment.env import AsyncBrowserEnv
 from selfsurf.sdft.rollouts import Job, Result, RolloutError, Rollouts
 from selfsurf.sdft.settings import GRPOSettings
 from selfsurf.sdft.trainers.grpo import EpisodeGRPOTrainer, advantages, train_grpo

@@ -103,7 +103,7 @@ def test_perplexity_is_the_models_own_loss(tiny_policy):
 
 
 def test_an_episode_that_the_infrastructure_failed_is_run_again(tiny_policy, settings, monkeypatch):
-    from selfsurf.browser_env.env import AsyncBrowserEnv
+    from selfsurf.browser_env.environment.env import AsyncBrowserEnv
 
     original, failures = AsyncBrowserEnv.reset, []
 
@@ -123,7 +123,7 @@ def test_an_episode_that_the_infrastructure_failed_is_run_again(tiny_policy, set
 
 
 def test_one_that_fails_again_is_masked_and_counted(tiny_policy, settings, monkeypatch):
-    from selfsurf.browser_env.env import AsyncBrowserEnv
+    from selfsurf.browser_env.environment.env import AsyncBrowserEnv
 
     async def broken(self, *, seed=None, options=None):
         raise EnvError("The browser went away.")

@@ -16,11 +16,11 @@ from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.roles import TaskExecutor
 from selfsurf.agents.scripted import OracleAgent, ScriptedAgent
 from selfsurf.browser_env import BrowserEnv
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.browser_env.observe.delta import CHANGED
 from selfsurf.browser_env.record.episode import Episode, EpisodeError, write_manifest
 from selfsurf.browser_env.record.recorder import Recorder
 from selfsurf.browser_env.record.verdict import Mark, mark_episode
-from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.envs_registry import open_id
 from selfsurf.scripts import cli
 from selfsurf.sdft import GRPOSettings, TrainSettings, train, train_grpo, train_sft

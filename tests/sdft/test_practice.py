@@ -9,7 +9,7 @@ from peft import LoraConfig, get_peft_model
 
 from selfsurf.agents.adapters.identity import write_about
 from selfsurf.browser_env import EnvError
-from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.browser_env.environment.env import AsyncBrowserEnv
 from selfsurf.sdft import train
 from selfsurf.sdft.loss.practice import NothingToPractise, Practice, learned_tasks, played, practice_of, tasks_before
 from selfsurf.sdft.rollouts import RolloutError, Rollouts

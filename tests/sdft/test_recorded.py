@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from selfsurf.agents.scripted import OracleAgent
 from selfsurf.browser_env.actions import Click
 from selfsurf.browser_env.observe.delta import CHANGED
-from selfsurf.browser_env.observe.outline import parse_outline
+from selfsurf.browser_env.outline import parse_outline
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.scripts import cli
 from selfsurf.sdft.agent import make_agent

@@ -14,7 +14,7 @@ from trl import SFTConfig, SFTTrainer
 from selfsurf.agents.adapters.identity import WrongBase
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env import EnvError
-from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.browser_env.environment.env import AsyncBrowserEnv
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import RolloutError
 from selfsurf.sdft.rollouts.layout import RolloutSettings

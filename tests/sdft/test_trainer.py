@@ -257,7 +257,7 @@ def test_batches_that_the_environment_failed_are_skipped_until_they_are_three_in
     new_policy, settings, tmp_path, monkeypatch
 ):
     from selfsurf.browser_env import EnvError
-    from selfsurf.browser_env.env import AsyncBrowserEnv
+    from selfsurf.browser_env.environment.env import AsyncBrowserEnv
     from selfsurf.sdft.rollouts import RolloutError
 
     original = AsyncBrowserEnv.reset

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from selfsurf.browser_env.actions import Click, Fill, Finish, Select
-from selfsurf.browser_env.observe.outline import element_line, parse_outline
+from selfsurf.browser_env.outline import element_line, parse_outline
 from selfsurf.sdft.rows.variation import turns_of, varied
 from selfsurf.sdft.teacher.recording import RecordedStep, Recording
 

@@ -14,7 +14,7 @@ import pytest
 
 import selfsurf  # noqa: F401  (registers the ids)
 from selfsurf import browser_env
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.tasks.miniwob import names
 from tests.processes import browsers, counts, descendants, drivers, gone, memory
 

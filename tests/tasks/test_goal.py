@@ -7,12 +7,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from selfsurf.browser_env import BrowserEnv, EpisodeState, Finish
+from selfsurf.browser_env.browser.page_script import read_script
 from selfsurf.browser_env.goal.check import Finding, SuccessChecker
 from selfsurf.browser_env.goal.evidence import Evidence, evidence_of
 from selfsurf.browser_env.goal.shown import STRUCTURE
 from selfsurf.browser_env.goal.spec import SpecError, read_spec, spec_of
 from selfsurf.browser_env.record.episode import Episode, EpisodeWriter
-from selfsurf.browser_env.session.page_script import read_script
 from selfsurf.tasks.goal import GoalTask
 
 SHOP = b"""<title>Shop</title><h1>Mugs</h1><label><input type=checkbox> Gift</label> <button>Order</button><p></p>

@@ -7,8 +7,8 @@ from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.reasons import TerminalReason
 from selfsurf.agents.graph.state import GraphState, ending, extended
 from selfsurf.browser_env import Observation, parse_action
+from selfsurf.browser_env.environment.confirm import confirmation_of
 from selfsurf.browser_env.human_input import allows
-from selfsurf.browser_env.safety.confirm import confirmation_of
 
 NEXT = ("execute", "error_retry", "END")
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.state import GraphState
 from selfsurf.browser_env import parse_action
-from selfsurf.browser_env.safety.confirm import target_of
+from selfsurf.browser_env.environment.confirm import target_of
 from selfsurf.browser_env.safety.risk import assess, might_be_risky
 
 NEXT = ("confirm", "error_retry")

@@ -10,9 +10,9 @@ from typing import Any
 
 from selfsurf.agents.reply.kinds import KEYS
 from selfsurf.agents.reply.reading.naming import ALIASES, action_name, arguments, full_forms, positional
-from selfsurf.browser_env.act.callstring import CALLS
-from selfsurf.browser_env.act.compact import BARE, expand
 from selfsurf.browser_env.actions import ACTION_TYPES
+from selfsurf.browser_env.callstring import CALLS
+from selfsurf.browser_env.compact import BARE, expand
 
 WORK = 40_000
 """Total number of characters of calls that are read in a reply."""

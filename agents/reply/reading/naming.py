@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from selfsurf.agents.reply.reading.loose_json import REASONS, DecimalLiteral, load
-from selfsurf.browser_env.act.compact import BARE, MAIN, expand
 from selfsurf.browser_env.actions import ACTION_TYPES
+from selfsurf.browser_env.compact import BARE, MAIN, expand
 
 ALIASES: dict[str, str] = {
     "tap": "click", "press_button": "click", "left_click": "click", "click_element": "click", "click_button": "click",

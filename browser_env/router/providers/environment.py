@@ -7,11 +7,14 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from selfsurf.browser_env.actions import Action, AskUser, Finish, Infeasible, Message, Navigate, parse_action
-from selfsurf.browser_env.attempts.attempt import ErrorType, Evidence
-from selfsurf.browser_env.env import AsyncBrowserEnv
-from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError
+from selfsurf.browser_env.attempts.attempt import Evidence
+from selfsurf.browser_env.browser.runtime import runtime
+from selfsurf.browser_env.environment.env import AsyncBrowserEnv
+from selfsurf.browser_env.environment.step_results import StepResult
+from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError, ErrorType
 from selfsurf.browser_env.observation import Observation, page_status
 from selfsurf.browser_env.observe.find import AROUND, MOST, as_outline
+from selfsurf.browser_env.observe.masking import secret_boxes
 from selfsurf.browser_env.observe.screenshot import encode_png
 from selfsurf.browser_env.outcome import Outcome
 from selfsurf.browser_env.router.calls import (
@@ -30,10 +33,7 @@ from selfsurf.browser_env.router.evidence import Sight, collect
 from selfsurf.browser_env.router.provider import Complete, Decide, Provider, ProviderError
 from selfsurf.browser_env.router.providers.whole_calls import WholeCalls
 from selfsurf.browser_env.router.words import asked, needed, read_into
-from selfsurf.browser_env.safety.masking import secret_boxes
 from selfsurf.browser_env.safety.network import permission_for
-from selfsurf.browser_env.session.runtime import runtime
-from selfsurf.browser_env.step_results import StepResult
 from selfsurf.browser_env.text import visible
 
 T = TypeVar("T")

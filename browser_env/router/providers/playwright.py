@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.browser_env.environment.env import AsyncBrowserEnv
 from selfsurf.browser_env.router.provider import Complete, Decide
 from selfsurf.browser_env.router.providers.environment import EnvironmentProvider
 

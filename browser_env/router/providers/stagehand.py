@@ -19,8 +19,10 @@ import psutil
 
 from selfsurf.browser_env.actions import Navigate
 from selfsurf.browser_env.attempts.attempt import Evidence
+from selfsurf.browser_env.browser.browsers import find_browser
 from selfsurf.browser_env.errors import BrowserNotFound
 from selfsurf.browser_env.observe.find import as_outline, find_in
+from selfsurf.browser_env.observe.masking import boxes_in_process
 from selfsurf.browser_env.router.calls import (
     ActArguments,
     ActResult,
@@ -46,11 +48,9 @@ from selfsurf.browser_env.router.providers.stagehand_actions import (
 )
 from selfsurf.browser_env.router.providers.whole_calls import WholeCalls
 from selfsurf.browser_env.router.words import MODEL, asked, bare_json
-from selfsurf.browser_env.safety.access import WEBRTC_SWITCH, AccessGuard
-from selfsurf.browser_env.safety.masking import boxes_in_process
 from selfsurf.browser_env.safety.network import permission_for
 from selfsurf.browser_env.safety.policy import Safety
-from selfsurf.browser_env.session.browsers import find_browser
+from selfsurf.browser_env.session.access import WEBRTC_SWITCH, AccessGuard
 from selfsurf.browser_env.text import one_line
 from selfsurf.extras import how_to_install
 

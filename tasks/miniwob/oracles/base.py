@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from selfsurf.browser_env import Action, Click, Element, Fill, Observation
-from selfsurf.browser_env.observe.outline import OutlineLine, parse_outline
+from selfsurf.browser_env.outline import OutlineLine, parse_outline
 
 Notes: TypeAlias = dict[str, Any]
 """Facts that an oracle has read in this episode, by name, such as the number on a card that is covered again. Never the

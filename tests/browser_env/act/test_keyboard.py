@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfsurf.browser_env.act.keys import key_chord
+from selfsurf.browser_env.keys import key_chord
 from tests.few import few
 
 LISTEN = """<input id=i aria-label=field><p id=out></p><script>addEventListener('keydown', (e) => { if (['Control', 'Shift', 'Alt', 'Meta'].includes(e.key)) return;

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from selfsurf.browser_env import Bounds
-from selfsurf.browser_env.session.page_script import PageScript
+from selfsurf.browser_env.browser.page_script import PageScript
 from tests.few import few
 from tests.in_page import value
 from tests.processes import crowd

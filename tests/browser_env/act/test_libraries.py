@@ -16,7 +16,7 @@ import subprocess
 import pytest
 
 from selfsurf import browser_env
-from selfsurf.browser_env.session.browsers import cache_home
+from selfsurf.browser_env.browser.browsers import cache_home
 from tests.browser_env.act.libraries import TRIALS, VERSIONS
 from tests.in_page import value
 

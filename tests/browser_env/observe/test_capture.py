@@ -118,7 +118,7 @@ def test_the_page_is_not_altered_unless_asked_to(open_page):
     html = "<button>One</button>"
     env, _ = open_page(html)
     page = env.unwrapped.core.session.active.page
-    from selfsurf.browser_env.session.runtime import runtime
+    from selfsurf.browser_env.browser.runtime import runtime
 
     assert "data-agent-id" not in runtime().run(page.content())
     env, obs = open_page(html, options={"stamp_ids": True})

@@ -8,7 +8,7 @@ from playwright.async_api import async_playwright
 
 from selfsurf import browser_env
 from selfsurf.browser_env import ContextConfig, build_context
-from selfsurf.browser_env.session.browsers import find_browser
+from selfsurf.browser_env.browser.browsers import find_browser
 
 PAGE = """<!doctype html><title>Shop</title><h1>Shop</h1><form aria-label=Login><label>Name <input></label>
 <button>Log in</button></form><nav><a href=#a>First</a> <a href=#b>Second</a></nav><div id=host></div>

@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
 
 BUTTON = (
     "<button id=f aria-label=F style='position:absolute;left:100px;top:100px;width:200px;height:100px%s'>%s</button>"

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from selfsurf.browser_env.observe.delta import NO_CHANGE, apply_delta, make_delta
-from selfsurf.browser_env.observe.outline import element_line
+from selfsurf.browser_env.outline import element_line
 
 FORM = """heading "Order" level=1
 form

@@ -6,7 +6,8 @@ import random
 import gymnasium
 import pytest
 
-from selfsurf.browser_env import Safety, page_queries
+from selfsurf.browser_env import Safety
+from selfsurf.browser_env.environment import page_queries
 from tests.few import few
 
 WORDS = ["Mug", "blue", "Pan", "order", "4711", "Straße", "käse", "Σίσυφος", "12", "19", "teapot", "mugs", "Lid"]

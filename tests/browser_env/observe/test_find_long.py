@@ -3,8 +3,8 @@
 import gymnasium
 import pytest
 
-from selfsurf.browser_env import page_queries
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
+from selfsurf.browser_env.environment import page_queries
 
 ROWS = {
     "buttons": "<p>Row ${i} <button>Buy ${i}</button></p>",

@@ -12,7 +12,7 @@ from selfsurf.agents.prompt.page import page_lines
 from selfsurf.agents.prompt.prompt import Budget, Turn
 from selfsurf.browser_env import Limits, runtime
 from selfsurf.browser_env.observation import as_text
-from selfsurf.browser_env.observe.outline import parse_outline
+from selfsurf.browser_env.outline import parse_outline
 from selfsurf.browser_env.text import visible
 
 PAGE = """<body><h1></h1><p id=text></p><ul><li></li></ul><div id=div></div><button></button><a href="#"></a><input>

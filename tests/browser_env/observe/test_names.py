@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
 from tests.few import few
 
 SAME = [

@@ -24,7 +24,7 @@ def page_of(env):
 
 
 def evaluate(env, script):
-    from selfsurf.browser_env.session.runtime import runtime
+    from selfsurf.browser_env.browser.runtime import runtime
 
     return runtime().run(page_of(env).evaluate(script))
 

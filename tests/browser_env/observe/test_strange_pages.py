@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 import pytest
 
-from selfsurf.browser_env.observe.limits import Limits
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
+from selfsurf.browser_env.limits import Limits
 from tests.in_page import value
 
 
@@ -75,7 +75,7 @@ def test_a_form_that_is_loading_is_busy_whatever_its_fields_are_called(open_page
 
 
 def test_a_fault_costs_its_element_and_is_said(open_page, by_name, monkeypatch):
-    from selfsurf.browser_env.session import page_script
+    from selfsurf.browser_env.browser import page_script
 
     source = page_script.script_source(
         "if (window.top) { const was = valueOf; valueOf = (el, role) => { if (el.id === 'odd') throw new Error('odd'); return was(el, role); }; }"

@@ -119,7 +119,7 @@ def test_a_name_is_the_one_that_chromium_computes(open_page, page):
 
 def value_of_tree(env):
     """Roles and names of Chromium's own accessibility tree."""
-    from selfsurf.browser_env.session.runtime import runtime
+    from selfsurf.browser_env.browser.runtime import runtime
 
     protocol = env.unwrapped.core.session.active.protocol
     nodes = runtime().run(protocol.send("Accessibility.getFullAXTree"))["nodes"]

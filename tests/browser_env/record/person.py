@@ -2,8 +2,8 @@
 
 import asyncio
 
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.browser_env.record.episode import Episode
-from selfsurf.browser_env.session.runtime import runtime
 from tests.browser_env.conftest import ORIGIN
 
 

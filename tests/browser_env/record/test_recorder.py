@@ -9,11 +9,11 @@ import pytest
 from selfsurf import browser_env
 from selfsurf.agents.play.replay import replay
 from selfsurf.agents.prompt.prompt import with_demonstration
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.recorder import EARLY, Recorder
 from selfsurf.browser_env.record.tab_watcher import RECENT
 from selfsurf.browser_env.safety.secrets import known_values, redact_known
-from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.envs_registry import task_of
 from tests.agents.prompt_cases import build
 from tests.browser_env.conftest import ORIGIN, Site

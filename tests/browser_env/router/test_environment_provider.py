@@ -12,10 +12,10 @@ from PIL import Image
 from pydantic import BaseModel
 
 from selfsurf.browser_env import AsyncBrowserEnv, Safety
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.browser_env.router.providers import make
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.router import CallFailed, Router
-from selfsurf.browser_env.session.runtime import runtime
 from tests.processes import browsers, crowd, until
 
 PAGE = (

@@ -5,9 +5,9 @@ import asyncio
 import numpy as np
 
 from selfsurf.browser_env import AsyncBrowserEnv, Safety
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.browser_env.human_input import Answer
 from selfsurf.browser_env.router.logged_env import LoggedEnv
-from selfsurf.browser_env.session.runtime import runtime
 
 PAGE = "data:text/html,<button onclick=\"document.title='pressed'\">Go</button><button disabled>Later</button>"
 ACTIONS = [

@@ -12,11 +12,11 @@ import pytest
 from pydantic import BaseModel
 
 from selfsurf.browser_env import BrowserNotFound, Safety
+from selfsurf.browser_env.browser.browsers import find_browser
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.browser_env.router.providers.stagehand import StagehandProvider
 from selfsurf.browser_env.router.providers.webview import WebviewProvider
 from selfsurf.browser_env.router.router import CallFailed, Router
-from selfsurf.browser_env.session.browsers import find_browser
 from tests.processes import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -14,7 +14,7 @@ from selfsurf.browser_env.router.calls import ActArguments, NavigateArguments
 from selfsurf.browser_env.router.provider import ProviderError
 from selfsurf.browser_env.router.providers import stagehand
 from selfsurf.browser_env.router.providers.stagehand import StagehandProvider
-from selfsurf.browser_env.safety.access import AccessGuard
+from selfsurf.browser_env.session.access import AccessGuard
 from tests.processes import until
 
 

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from selfsurf.browser_env import Safety, parse_action
-from selfsurf.browser_env.safety import confirm
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
+from selfsurf.browser_env.environment import confirm
 from tests.in_page import value
 
 PAGE = """<button onclick="document.title = 'deleted'">Delete account</button><button onclick="document.title = 'read'">Read</button>

@@ -14,12 +14,12 @@ from selfsurf.browser_env import Safety
 from selfsurf.browser_env.attempts.attempt import Attempt, Evidence, Failure
 from selfsurf.browser_env.attempts.log import FileLog
 from selfsurf.browser_env.attempts.settings import LogSettings
+from selfsurf.browser_env.browser.runtime import runtime
+from selfsurf.browser_env.observe.masking import MASK_COLOUR, secret_boxes
 from selfsurf.browser_env.router import evidence
 from selfsurf.browser_env.router.evidence import Sight, collect
-from selfsurf.browser_env.safety.masking import MASK_COLOUR, secret_boxes
 from selfsurf.browser_env.safety.numbers import is_ean, luhn
 from selfsurf.browser_env.safety.redaction import Redactor
-from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.tasks import miniwob, scenarios
 from tests.few import few
 

@@ -4,7 +4,7 @@ import pathlib
 import pytest
 
 from selfsurf.browser_env import ActionError, Safety
-from selfsurf.browser_env.safety.files import file_name, uploadable
+from selfsurf.browser_env.session.files import file_name, uploadable
 
 INPUT = "<input type=file aria-label=file>"
 

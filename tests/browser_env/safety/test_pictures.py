@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 from selfsurf.browser_env import Safety
+from selfsurf.browser_env.browser.runtime import runtime
+from selfsurf.browser_env.observe.masking import MASK_COLOUR, secret_boxes
 from selfsurf.browser_env.router import evidence
 from selfsurf.browser_env.router.evidence import Sight, collect
-from selfsurf.browser_env.safety.masking import MASK_COLOUR, secret_boxes
-from selfsurf.browser_env.session.runtime import runtime
 
 PAGE = """<meta charset=utf-8><body style='margin:0;height:3000px;font:16px monospace'>
 <p class=private style='position:absolute;top:300px'><span>ada@example.org</span></p>

@@ -6,11 +6,11 @@ import pytest
 
 from selfsurf import browser_env
 from selfsurf.browser_env import Safety, Secret
+from selfsurf.browser_env.browser.runtime import runtime
+from selfsurf.browser_env.observe import masking
+from selfsurf.browser_env.observe.masking import MASK_COLOUR
 from selfsurf.browser_env.record.episode import EpisodeWriter
-from selfsurf.browser_env.safety import masking
-from selfsurf.browser_env.safety.masking import MASK_COLOUR
 from selfsurf.browser_env.safety.secrets import Vault, redact_known
-from selfsurf.browser_env.session.runtime import runtime
 from tests.in_page import value
 
 VALUE = "hunter2/ä&x y"
@@ -123,7 +123,7 @@ def test_it_is_typed_but_never_seen(private, by_name, way):
     assert by_name(obs, "For <secret:password>")
     assert "Bystander" in obs["page_text"]
     assert obs["url"].endswith("?q=<secret:password>")
-    typed = browser_env.session.runtime.runtime().run(env.unwrapped.core.session.active.page.evaluate("window.typed"))
+    typed = browser_env.browser.runtime.runtime().run(env.unwrapped.core.session.active.page.evaluate("window.typed"))
     assert typed == VALUE
     # Painted: every field and text that shows it; not painted: the text that does not.
     painted = np.all(obs["screenshot"] == MASK_COLOUR, axis=2)

@@ -9,7 +9,7 @@ import pytest
 
 from selfsurf import browser_env
 from selfsurf.browser_env import SessionOptions
-from selfsurf.browser_env.session.browsers import find_browser
+from selfsurf.browser_env.browser.browsers import find_browser
 
 PAGE = b"""<title>page</title><script>document.title = document.cookie || 'nobody'</script><button>Go</button>
 <a href=/pop target=_blank>Popup</a><button onclick='for(;;);'>Hang</button>"""

@@ -11,9 +11,9 @@ import gymnasium
 import pytest
 
 from selfsurf import browser_env
+from selfsurf.browser_env.browser import runtime as runtime_module
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.browser_env.session import contexts as contexts_module
-from selfsurf.browser_env.session import runtime as runtime_module
-from selfsurf.browser_env.session.runtime import runtime
 from tests.processes import browsers, counts, until
 
 PAGE = "data:text/html,<button onclick=\"document.title='clicked'\">Go</button>"

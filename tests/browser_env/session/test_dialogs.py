@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from selfsurf.browser_env import Safety
-from selfsurf.browser_env.env import make_core
+from selfsurf.browser_env.environment.env import make_core
 
 ASK = """<button onclick="document.title = 'a' + alert('hi')">Alert</button><button onclick="document.title = 'c' + confirm('sure?')">Confirm</button>
 <button onclick="document.title = 'p' + prompt('name?', 'Bob')">Prompt</button>"""

@@ -12,7 +12,7 @@ import pytest
 
 from selfsurf import browser_env
 from selfsurf.browser_env import Bounds, EnvError
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
 from tests.processes import crowd
 
 PAGE = "data:text/html,<button>Go</button>"
@@ -43,7 +43,7 @@ def assert_env_error(result, env):
 
 
 def test_a_killed_browser(env):
-    from selfsurf.browser_env.session.runtime import runtime
+    from selfsurf.browser_env.browser.runtime import runtime
 
     browser = env.unwrapped.core.session.context.browser
 
@@ -59,7 +59,7 @@ def test_a_killed_browser(env):
 
 @pytest.mark.parametrize("where", [{"id": 1}, {"x": 50, "y": 50}])
 def test_a_crashed_page(env, where):
-    from selfsurf.browser_env.session.runtime import runtime
+    from selfsurf.browser_env.browser.runtime import runtime
 
     session = env.unwrapped.core.session
 

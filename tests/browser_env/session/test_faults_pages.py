@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from selfsurf.browser_env import EnvError
+from selfsurf.browser_env.patience import LONGEST
 from selfsurf.browser_env.session import tab
-from selfsurf.browser_env.session.patience import LONGEST
 from tests.few import few
 from tests.processes import counts, crowd, until
 

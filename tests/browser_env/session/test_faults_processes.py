@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from selfsurf import browser_env
-from selfsurf.browser_env.session.runtime import runtime
+from selfsurf.browser_env.browser.runtime import runtime
 from tests.processes import browsers, counts, descendants, drivers, gone, until
 
 PAGE = "data:text/html,<button>Go</button>"

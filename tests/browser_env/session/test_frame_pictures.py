@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 from selfsurf.browser_env import SessionOptions
+from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.browser_env.observe.screenshot import decode_png
-from selfsurf.browser_env.session.runtime import runtime
 from selfsurf.scripts.observation.pages.serve import Pages
 from selfsurf.scripts.observation.pages.table import choose
 from tests.browser_env.conftest import Site

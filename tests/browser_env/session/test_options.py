@@ -13,7 +13,7 @@ import pytest
 
 from selfsurf import browser_env
 from selfsurf.browser_env import AsyncBrowserEnv, Safety, SessionOptions
-from selfsurf.browser_env.session.browsers import merged
+from selfsurf.browser_env.browser.browsers import merged
 
 
 def test_features_that_a_switch_disables_are_disabled_beside_ours():

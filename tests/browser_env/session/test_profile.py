@@ -11,7 +11,7 @@ import pytest
 
 from selfsurf import browser_env
 from selfsurf.browser_env import SessionOptions
-from selfsurf.browser_env.session.browsers import has_window
+from selfsurf.browser_env.browser.browsers import has_window
 from tests.processes import until
 
 STORE = (

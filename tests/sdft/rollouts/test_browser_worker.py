@@ -9,8 +9,7 @@ import pytest
 pytest.importorskip("ray")
 
 from selfsurf.agents.play import EpisodeRequest, Job, PlayOptions
-from selfsurf.browser_env import Finish
-from selfsurf.browser_env.session import patience
+from selfsurf.browser_env import Finish, patience
 from selfsurf.sdft.rollouts import ray_browser
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.rollouts.ray_browser import BrowserWorker, Hangs, Setup

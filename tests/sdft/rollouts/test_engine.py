@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from selfsurf.browser_env.env import AsyncBrowserEnv
+from selfsurf.browser_env.environment.env import AsyncBrowserEnv
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import EpisodeCounts, Job, LocalGenerator, Rollouts
 from tests.processes import counts, until
@@ -109,7 +109,7 @@ def test_a_local_generator_makes_a_batch_when_it_is_collected(tiny_policy, setti
 
 
 def test_environments_that_stay_open_are_bounded(tiny_policy, settings):
-    from selfsurf.browser_env.session.runtime import runtime
+    from selfsurf.browser_env.browser.runtime import runtime
 
     agent = make_agent(tiny_policy, settings, sampling=True)
     names = ("click-test", "click-test-2", "click-button", "click-option", "click-link")

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from selfsurf.agents.policy import Completion, Message
-from selfsurf.browser_env.session import patience
+from selfsurf.browser_env import patience
 from selfsurf.sdft.rollouts.models import CompletionArguments
 from selfsurf.sdft.rollouts.ray_policy import PolicyWorker
 

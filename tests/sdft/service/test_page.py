@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from playwright.async_api import async_playwright
 
-from selfsurf.browser_env.session.browsers import find_browser
+from selfsurf.browser_env.browser.browsers import find_browser
 from selfsurf.sdft.service.archive import EPISODE_NAME, pack
 from selfsurf.sdft.service.store import Store
 from tests.sdft.service.conftest import Server, write_episode

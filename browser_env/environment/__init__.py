@@ -1,0 +1,1 @@
+"""The environment: reset, step and close, and its Gymnasium interfaces."""
