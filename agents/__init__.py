@@ -101,7 +101,7 @@ def make(name: str, **options: Any) -> Agent:
         agent: Agent = kind(**options)
         return agent
     from selfsurf.agents.adapters.prompt import read_prompt
-    from selfsurf.agents.llm_agent import LLMAgent
+    from selfsurf.agents.llm.llm_agent import LLMAgent
 
     own, around = inspect.signature(kind).parameters, inspect.signature(LLMAgent).parameters
     prompt = read_prompt(options.get("adapter"))
@@ -118,7 +118,7 @@ def make(name: str, **options: Any) -> Agent:
 
 
 def _composed(name: str, options: dict[str, Any]) -> Agent:
-    from selfsurf.agents.llm_agent import LLMAgent
+    from selfsurf.agents.llm.llm_agent import LLMAgent
 
     around: Any = load_class(COMPOSED[name])
     policy = options.pop("policy")
@@ -213,7 +213,7 @@ def takers(name: str, options: Mapping[str, Any] | None = None) -> tuple[Callabl
     """
     if name in _SIMPLE:
         return (_SIMPLE[name],)
-    from selfsurf.agents.llm_agent import LLMAgent
+    from selfsurf.agents.llm.llm_agent import LLMAgent
 
     policy = (options or {}).get("policy") or ""
     around = (load_class(COMPOSED[name]),) if name in COMPOSED else ()

@@ -62,7 +62,7 @@ class Decision:
     privileged: Privileged | None = None
     """The demonstration shown to the model; None for none."""
     more: tuple[Action, ...] = ()
-    """Further actions of the reply, to be executed after this action (`agents.sequence`)."""
+    """Further actions of the reply, to be executed after this action (`agents.llm.sequence`)."""
     place: int = 0
     """Index of the action in its reply; above 0, the action comes from `more` of an earlier decision."""
     left: str = ""
@@ -82,7 +82,7 @@ class Decision:
 class Agent(Protocol):
     """Chooses actions. A slot is one of several episodes that run at the same time.
 
-    An agent with `decide` (as `agents.llm_agent.LLMAgent.decide`) also returns the origin of its actions, for logs and
+    An agent with `decide` (as `LLMAgent.decide`) also returns the origin of its actions, for logs and
     training; with `decide_each`, an error in one episode leaves the others alone. An agent with `follow` (as
     `LLMAgent.follow`) can continue after actions chosen by somebody else.
     """

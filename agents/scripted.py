@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from selfsurf.agents.agent import Act, Decision, Privileged
-from selfsurf.agents.reply.kinds import is_editable
+from selfsurf.agents.kinds import is_editable
 from selfsurf.browser_env import Action, Click, Fill, Infeasible, Observation, Wait, parse_action
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers for a full disk, an exhausted quota, and a file at its maximum size."""
@@ -89,3 +91,12 @@ def append_whole(handle: int, data: bytes) -> None:
                 os.ftruncate(handle, size)
                 os.lseek(handle, size, os.SEEK_SET)
         raise
+
+
+def intact_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield a JSON Lines file's entries up to the first line that a kill cut off; later lines are ignored."""
+    for text in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
+        try:
+            yield json.loads(text)
+        except ValueError:
+            return

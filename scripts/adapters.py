@@ -74,7 +74,7 @@ def convert(
     (peft_to_mlx if to == "mlx" else mlx_to_peft)(folder, out, base=base)
     facts: dict[str, Any] = {"adapter": str(out), "format": to}
     if verify:
-        from selfsurf.agents.adapters.verify import TEXTS, verify_mlx
+        from selfsurf.agents.policies.mlx.verify import TEXTS, verify_mlx
 
         peft, mlx = (folder, out) if to == "mlx" else (out, folder)
         facts["verified"] = asdict(verify_mlx(peft, mlx, base, [(text, None) for text in TEXTS]))

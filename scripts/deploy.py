@@ -4,51 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from pydantic import Field, ValidationError
 
-from selfsurf.scripts.serve import TOKEN
 from selfsurf.scripts.terminal.arguments import Model, Set, read_set, wrong_settings
-from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.console import console, progress, quiet_libraries, training_progress
 from selfsurf.scripts.terminal.interrupts import Interrupts
+from selfsurf.scripts.terminal.server import ServerArguments
 
 if TYPE_CHECKING:
-    from selfsurf.sdft.service.client import ServiceClient
-
-NAME = "SELFSURF_SERVER_URL"
-"""Environment variable that holds the server's address."""
-
-
-class ServerArguments(Arguments):
-    """Arguments of a command that connects to a training service."""
-
-    server_url: Annotated[str, typer.Option(envvar=NAME)] = ""
-    """Address of the training service, such as https://gpu.example.org; its token is in SELFSURF_SERVER_TOKEN."""
-    patience: float = Field(default=600.0, ge=0)
-    """Seconds for which the server may be unreachable, as during a restart."""
-
-    def client(self) -> ServiceClient:
-        """Return a client of the server.
-
-        Raises:
-            typer.BadParameter: The address is missing or invalid.
-        """
-        from selfsurf.sdft.service.client import ServiceClient, ServiceError
-
-        if not self.server_url.startswith(("http://", "https://")):
-            raise typer.BadParameter(f"--server-url (or {NAME}) must be an address such as https://gpu.example.org.")
-        try:
-            return ServiceClient(self.server_url, os.environ.get(TOKEN, ""), patience=self.patience)
-        except ServiceError as error:
-            raise typer.BadParameter(f"--server-url, {TOKEN}: {error}") from None
+    pass
 
 
 class Settings(ServerArguments):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from pydantic import Field
 
-from selfsurf.browser_env.text import well_formed
 from selfsurf.scripts.judge import make_policy
 from selfsurf.scripts.terminal.agent_options import read_options
 from selfsurf.scripts.terminal.arguments import Agent, Model, Set
 from selfsurf.scripts.terminal.command import Arguments, command
+from selfsurf.scripts.terminal.toml import as_toml
 
 
 class Settings(Arguments):
@@ -52,20 +52,3 @@ def main(settings: Settings) -> int:
     else:
         settings.out.write_text(text + "\n", encoding="utf8")
     return 0
-
-
-def as_toml(data: dict[str, Any]) -> str:
-    """Return a specification as TOML, with one line per criterion."""
-    lines = [f"{key} = {toml_value(value)}" for key, value in data.items() if key != "criteria"]
-    return "\n".join([*lines, "criteria = [", *(f"    {toml_value(one)}," for one in data["criteria"]), "]"])
-
-
-def toml_value(value: Any) -> str:
-    """Return plain data as a TOML value on one line."""
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {toml_value(one)}" for key, one in value.items()) + " }"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(toml_value, value))}]"
-    # JSON scalars are valid TOML, except for escaped surrogate pairs and DEL
-    text = well_formed(json.dumps(value, ensure_ascii=False))
-    return text.replace("\x7f", "\\u007f")  # TOML requires DEL to be escaped

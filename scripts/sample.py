@@ -14,7 +14,7 @@ from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.moments import Since, moment
 
 if TYPE_CHECKING:
-    from selfsurf.scripts.suite.sampled import CandidateFile
+    from selfsurf.scripts.report.sampled import CandidateFile
 
 
 class Settings(Arguments):
@@ -42,7 +42,7 @@ def main(settings: Settings) -> int:
     """
     from selfsurf.browser_env.goal.spec import SpecError
     from selfsurf.scripts.judge import episodes_in
-    from selfsurf.scripts.suite import sampled
+    from selfsurf.scripts.report import sampled
 
     if bool(settings.episodes) == bool(settings.accept):
         raise typer.BadParameter("Give episodes to sample, or --accept NAME.")
@@ -73,7 +73,7 @@ def main(settings: Settings) -> int:
 
 
 def _accept(settings: Settings, known: CandidateFile) -> int:
-    from selfsurf.scripts.suite import sampled
+    from selfsurf.scripts.report import sampled
 
     named = sampled.by_handle(known.candidates)
     for name in settings.accept:

@@ -15,12 +15,10 @@ from pydantic import Field
 from selfsurf.scripts.terminal.arguments import make_folder
 from selfsurf.scripts.terminal.command import Arguments, command
 from selfsurf.scripts.terminal.console import quiet_libraries
+from selfsurf.scripts.terminal.server import TOKEN
 
 if TYPE_CHECKING:
     from selfsurf.sdft.teacher.enrich import EnrichSettings
-
-TOKEN = "SELFSURF_SERVER_TOKEN"
-"""Environment variable that holds the server's token, for the server and its clients."""
 
 _ITS_OWN = ("service.json", "service.db", "trainer", "lost+found")
 """Names by which a service folder is recognized, plus `lost+found` of a newly formatted disk."""

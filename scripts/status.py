@@ -7,9 +7,9 @@ import json
 from pydantic import Field
 from rich.table import Table
 
-from selfsurf.scripts.deploy import ServerArguments
 from selfsurf.scripts.terminal.command import command
 from selfsurf.scripts.terminal.console import console
+from selfsurf.scripts.terminal.server import ServerArguments
 
 
 class Settings(ServerArguments):

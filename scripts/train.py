@@ -120,9 +120,9 @@ def main(settings: Settings) -> int:
     from selfsurf.scripts.training.backends import LOCAL, check_replaceable, chosen_backend, write_mlx_form
     from selfsurf.sdft.mlx.library import check_mlx
     from selfsurf.sdft.rows.jobs import trained_tasks
+    from selfsurf.sdft.run.contexts import make_contexts
     from selfsurf.sdft.settings import TrainSettings, fields
     from selfsurf.sdft.teacher.enrich import Enricher
-    from selfsurf.sdft.teacher.lessons import make_contexts
 
     more = read_set(settings.set_)
     for name, instead in ELSEWHERE.items():
@@ -176,10 +176,10 @@ def main(settings: Settings) -> int:
         tell_confirmation(settings)
     make_folder(out)
     from selfsurf.sdft import train
+    from selfsurf.sdft.processes import is_first
     from selfsurf.sdft.rollouts import RolloutError
     from selfsurf.sdft.run.checkpoint_files import last_step
     from selfsurf.sdft.run.folder import OtherRun
-    from selfsurf.sdft.run.processes import is_first
 
     if is_first():
         console.print(f"Learning with {'MLX' if backend == 'mlx' else backend}: {why}.", highlight=False, markup=False)
@@ -251,8 +251,8 @@ def _with_all_folders(settings: Settings) -> Settings:
 
 def _check_out(settings: Settings) -> None:
     """Refuse an output folder with another run before slow libraries are imported."""
+    from selfsurf.sdft.processes import is_first
     from selfsurf.sdft.run.folder import resume_step
-    from selfsurf.sdft.run.processes import is_first
 
     if settings.resume or not is_first() or not settings.out.is_dir():
         return

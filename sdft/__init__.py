@@ -17,25 +17,25 @@ from selfsurf.bare import alias
 
 if TYPE_CHECKING:
     from selfsurf.sdft.loss.scoring import score as score
-    from selfsurf.sdft.make import make_collector as make_collector
     from selfsurf.sdft.rollouts import Job as Job
     from selfsurf.sdft.rollouts.collector import Collector as Collector
     from selfsurf.sdft.rollouts.layout import RolloutSettings as RolloutSettings
     from selfsurf.sdft.rows.samples import rows_of as rows_of
+    from selfsurf.sdft.run.batches import NothingToTeach as NothingToTeach
+    from selfsurf.sdft.run.make import make_collector as make_collector
     from selfsurf.sdft.settings import GRPOSettings as GRPOSettings
     from selfsurf.sdft.settings import TrainSettings as TrainSettings
-    from selfsurf.sdft.trainers.batches import NothingToTeach as NothingToTeach
     from selfsurf.sdft.trainers.grpo import train_grpo as train_grpo
     from selfsurf.sdft.trainers.sft import train_sft as train_sft
     from selfsurf.sdft.trainers.train import train as train
     from selfsurf.sdft.trainers.verifier import train_verifier as train_verifier
 
 _HOMES = {
-    "GRPOSettings": "settings", "TrainSettings": "settings", "NothingToTeach": "trainers.batches",
+    "GRPOSettings": "settings", "TrainSettings": "settings", "NothingToTeach": "run.batches",
     "train": "trainers.train", "train_grpo": "trainers.grpo", "train_sft": "trainers.sft",
     "train_verifier": "trainers.verifier",
     "Collector": "rollouts.collector", "Job": "rollouts", "RolloutSettings": "rollouts.layout",
-    "make_collector": "make", "rows_of": "rows.samples", "score": "loss.scoring",
+    "make_collector": "run.make", "rows_of": "rows.samples", "score": "loss.scoring",
 }  # fmt: skip
 """Module of each public name. Modules are imported on first access, so importing the package doesn't load torch."""
 

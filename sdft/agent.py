@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from selfsurf.agents.adapters.prompt import AdapterPrompt
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policy import Policy
 from selfsurf.sdft.settings import TrainSettings
 

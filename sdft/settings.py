@@ -20,11 +20,11 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from selfsurf.agents.llm_agent import Vision
+from selfsurf.agents.kinds import Labels, Texts, check_kinds
+from selfsurf.agents.llm.llm_agent import Vision
 from selfsurf.agents.prompt.named import PromptName
 from selfsurf.agents.prompt.prompt import DEMONSTRATION, Sight, check_wording
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
-from selfsurf.agents.reply.kinds import Labels, Texts, check_kinds
 from selfsurf.browser_env.environment.env_options import EnvironmentSettings
 from selfsurf.envs_registry import task_names, task_of
 from selfsurf.renames import REMOVED_SETTINGS, SETTINGS, told_of_settings
@@ -166,13 +166,13 @@ class TrainSettings(BaseModel):
     """Cap on a token's importance weight, its probability under the current student relative to that when it was
     sampled. None for no weighting. Useful if samples are older than the student."""
     rehearsal: float = Field(default=0.0, ge=0)
-    """Weight of the divergence from the untrained model on texts that the model wrote itself (`sdft.loss.rehearsal`); 0
-    for none."""
+    """Weight of the divergence from the untrained model on texts that the model wrote itself (`forgetting.rehearsal`);
+    0 for none."""
     rehearsal_rows: int = Field(default=2, ge=1)
     """Number of rehearsal texts, of 128 tokens each, in an optimizer step."""
     practice: float | None = Field(default=None, ge=0)
     """Weight of the divergence from the adapter in `start_from`, on that adapter's own steps in the tasks that it has
-    learned (`sdft.loss.practice`); 0 for none. None: 1, if such tasks exist and the adapter can do them. No effect
+    learned (`forgetting.practice`); 0 for none. None: 1, if such tasks exist and the adapter can do them. No effect
     without `start_from`."""
     practice_rows: int = Field(default=4, ge=1)
     """Number of practice steps in an optimizer step."""

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from selfsurf.agents.adapters.identity import ABOUT, AdapterError, read_about
-from selfsurf.agents.llm_agent import Vision
+from selfsurf.agents.kinds import Labels, Texts, check_kinds
+from selfsurf.agents.llm.llm_agent import Vision
 from selfsurf.agents.policy import Policy
 from selfsurf.agents.prompt.named import check_prompt
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE
-from selfsurf.agents.reply.kinds import Labels, Texts, check_kinds
 from selfsurf.browser_env.classes import is_loaded
 
 PROMPT = "prompt"

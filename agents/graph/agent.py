@@ -16,7 +16,7 @@ from selfsurf.agents.graph.reasons import TerminalReason
 from selfsurf.agents.graph.run import GraphRun
 from selfsurf.agents.graph.state import GraphState
 from selfsurf.agents.graph.wiring import check_installed
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.options import Count, Positive
 from selfsurf.agents.policy import Policy, PolicyError, summed
 from selfsurf.agents.reply.thought import thought_in

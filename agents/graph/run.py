@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from selfsurf.agents.agent import UNASKED, Decision, Query
+from selfsurf.agents.graph.answers import answer_to, answered
 from selfsurf.agents.graph.checkpoints import THREAD, Checkpoints
 from selfsurf.agents.graph.live import Live
-from selfsurf.agents.graph.nodes.ask_user import answered
-from selfsurf.agents.graph.nodes.confirm import answer_to
 from selfsurf.agents.graph.reasons import TerminalReason, normalized
 from selfsurf.agents.graph.state import GraphState, Stage, extended, first_state
 from selfsurf.agents.graph.trace import Trace

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.agents.reply.kinds import is_editable
+from selfsurf.agents.kinds import is_editable
 from selfsurf.browser_env import Observation, Wait
 from selfsurf.browser_env.observe.align import align
 from selfsurf.browser_env.outline import ELEMENT

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from selfsurf.agents.guards.base import Guard, Verdict
-from selfsurf.agents.reply.kinds import is_editable
+from selfsurf.agents.kinds import is_editable
 from selfsurf.browser_env import Action, Click, Element, Fill, Finish, Observation, Press, Type
 from selfsurf.browser_env.keys import key_chord, pressed_key
 from selfsurf.browser_env.safety.risk import assess, normal

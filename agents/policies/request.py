@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from selfsurf.agents.functions import Function
 from selfsurf.agents.policy import Completion, Conversation, Guidance
+from selfsurf.agents.reply.functions import Function
 
 
 @dataclass(frozen=True)

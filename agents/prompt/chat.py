@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from selfsurf.agents.functions import described
 from selfsurf.agents.prompt.fit import Measure, PageContent, PromptSection, compose, went_wrong
 from selfsurf.agents.prompt.history import compacted
 from selfsurf.agents.prompt.page import listed
 from selfsurf.agents.prompt.prompt import Budget, Prompt, PromptWriter, Turn
+from selfsurf.agents.reply.functions import described
 from selfsurf.browser_env.observation import Observation
 from selfsurf.browser_env.text import visible
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from selfsurf.agents.functions import described
+from selfsurf.agents.kinds import OPEN_KINDS, is_editable, offered, takes_files
 from selfsurf.agents.prompt.fit import Measure, PageContent, PromptSection, compose, went_wrong
 from selfsurf.agents.prompt.history import compacted
 from selfsurf.agents.prompt.page import listed
 from selfsurf.agents.prompt.prompt import Budget, Prompt, PromptWriter, Turn
-from selfsurf.agents.reply.kinds import OPEN_KINDS, is_editable, offered, takes_files
+from selfsurf.agents.reply.functions import described
 from selfsurf.browser_env.observation import Element, Observation
 
 _DONE = "Done so far: "

@@ -24,7 +24,7 @@ def compacted(history: Sequence[str], limit: int | None = None, count: Callable[
     `earlier: 7 steps (click x5, fill x2)`.
 
     Args:
-        history: the actions so far as short texts, oldest first, as `agents.memory.describe` writes them.
+        history: the actions so far as short texts, oldest first, as `agents.llm.memory.describe` writes them.
         limit: maximum number of tokens; None for no limit. To stay below it, long actions are cut, then fewer are
             listed, then none.
         count: number of tokens of a text; required with `limit`.

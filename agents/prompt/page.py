@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from selfsurf.agents.kinds import DEFAULT_KINDS, is_editable
 from selfsurf.agents.prompt.tokens import cut
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS, is_editable
 from selfsurf.browser_env.observation import Element, Observation
 from selfsurf.browser_env.outline import parse_line, quote
 from selfsurf.browser_env.text import one_line, visible

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
-from selfsurf.agents.functions import Function
+from selfsurf.agents.kinds import DEFAULT_KINDS
 from selfsurf.agents.policy import Conversation, Message
 from selfsurf.agents.prompt.examples import Example
 from selfsurf.agents.prompt.tokens import cut
 from selfsurf.agents.prompt.vision import Picture
 from selfsurf.agents.reply.compact import compact
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS
+from selfsurf.agents.reply.functions import Function
 from selfsurf.browser_env.observation import Observation
 
 DEMONSTRATION = "Correct action: {action}\nReply with exactly this: {action}"
@@ -57,7 +57,7 @@ class Turn:
     advice: str = ""
     """Further information for the model, such as a guard's replacement of its last action."""
     actions: Sequence[str] = DEFAULT_KINDS
-    """Kinds of actions to offer, as far as the page allows them (`agents.reply.kinds.offered`)."""
+    """Kinds of actions to offer, as far as the page allows them (`agents.kinds.offered`)."""
     files: Sequence[str] = ()
     """Names of the files that may be uploaded."""
     max_actions: int = 1

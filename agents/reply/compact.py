@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from selfsurf.agents.reply.kinds import MAX_TEXT, WAITS, Labels, Text, Value, forms, label
+from selfsurf.agents.kinds import MAX_TEXT, WAITS, Labels, Text, Value, forms, label
 from selfsurf.browser_env.actions import Action, Fill, Press, Scroll, Wait, parse_action
 from selfsurf.browser_env.compact import BARE, MAIN
 from selfsurf.browser_env.observation import Element

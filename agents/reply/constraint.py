@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS, MAX_TEXT, Labels, Text, forms
+from selfsurf.agents.kinds import DEFAULT_KINDS, MAX_TEXT, Labels, Text, forms
 from selfsurf.browser_env.observation import Element, Tab
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def grammar(
         max_actions: with more than 1, the reply is `{"actions":[...]}` with at most that many actions.
         tabs: all open tabs; other tabs are excluded.
         files: names of the files that may be uploaded.
-        labels: whether elements are also named (`agents.reply.kinds.forms`).
+        labels: whether elements are also named (`agents.kinds.forms`).
         said: the only texts that can be filled in or typed; any text if empty.
     """
     alternatives: list[str] = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from selfsurf.agents.functions import MAX_CALLS, Function, call_in
 from selfsurf.agents.policy import Completion, Conversation
+from selfsurf.agents.reply.functions import MAX_CALLS, Function, call_in
 from selfsurf.agents.reply.parse import Parsed, parse
 from selfsurf.browser_env import Observation
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS, KINDS, MAX_TEXT, WITHOUT_ELEMENT, Labels, Text, Value, forms
+from selfsurf.agents.kinds import DEFAULT_KINDS, KINDS, MAX_TEXT, WITHOUT_ELEMENT, Labels, Text, Value, forms
 from selfsurf.browser_env.observation import Element, Tab
 
 Schema: TypeAlias = dict[str, Any]
@@ -47,7 +47,7 @@ def action_schema(
         max_actions: with more than 1, the reply is `{"actions":[...]}` with at most that many actions.
         tabs: all open tabs; other tabs are excluded.
         files: names of the files that may be uploaded.
-        labels: whether elements are also named (`agents.reply.kinds.forms`).
+        labels: whether elements are also named (`agents.kinds.forms`).
         said: the only texts that can be filled in or typed; any text if empty.
     """
     text: Schema = {"type": "string", "maxLength": max_text}

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator
 
 from selfsurf.agents.agent import UNASKED, Act, DecidingAgent, Decision, Privileged
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.play.provenance import sampled_record
 from selfsurf.agents.policy import Policy, summed
 from selfsurf.agents.roles.proposer import Proposer, note_step
@@ -101,7 +101,7 @@ class TaskExecutor(DecidingAgent):
 
     @property
     def vision(self) -> str:
-        """What the proposer's model is shown of the screenshot (`agents.llm_agent.Vision`)."""
+        """What the proposer's model is shown of the screenshot (`agents.llm.llm_agent.Vision`)."""
         return self.proposer.agent.vision
 
     def task(self, slot: int = 0) -> RoleTask | None:

@@ -12,7 +12,7 @@ from typing import ClassVar, cast
 from pydantic import BaseModel
 
 from selfsurf.agents.agent import Act, Privileged, raise_first
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.reply.thought import thought_in
 from selfsurf.agents.roles.role import BaseRole
 from selfsurf.agents.roles.task import ExecutionResult, Mode, Proposal, RoleStep, RoleTask

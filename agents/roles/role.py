@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from selfsurf.agents.llm_agent import SMALL
+from selfsurf.agents.llm.llm_agent import SMALL
 from selfsurf.agents.policy import Completion, Message, Policy, PolicyError
 from selfsurf.agents.prompt.fit import PageContent, PromptSection, compose
 from selfsurf.agents.prompt.prompt import Budget, Turn

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from selfsurf.agents.agent import UNASKED, Decision
-from selfsurf.agents.memory import elements_of
+from selfsurf.agents.llm.memory import elements_of
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.browser_env import Finish, Observation
 

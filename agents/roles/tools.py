@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from selfsurf.agents.functions import Function, FunctionError, calls_in, described
+from selfsurf.agents.reply.functions import Function, FunctionError, calls_in, described
 from selfsurf.agents.roles.task import RoleTask
 
 

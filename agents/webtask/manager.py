@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from selfsurf import agents
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policy import Policy
 from selfsurf.agents.roles import TaskExecutor
 from selfsurf.agents.webtask.web_agent import Visit, WebAgent

@@ -71,7 +71,7 @@ def measure(model: str, counts: list[int], *, actions: int, rounds: int, adapter
 def record(policy: TransformersPolicy, count: int, actions: int) -> list[Call]:
     """Play episodes of `TASKS` in `count` environments, and return the agent's policy calls."""
     import selfsurf  # noqa: F401  (registers the ids)
-    from selfsurf.agents.llm_agent import LLMAgent
+    from selfsurf.agents.llm.llm_agent import LLMAgent
     from selfsurf.sdft.rollouts import Job, Rollouts
 
     calls: list[Call] = []

@@ -20,7 +20,7 @@ PUBLIC = (
     "selfsurf.envs_registry",
     "selfsurf.envs_registry.suites",
     "selfsurf.agents",
-    "selfsurf.agents.llm_agent",
+    "selfsurf.agents.llm.llm_agent",
     "selfsurf.agents.play",
     "selfsurf.sdft",
     "selfsurf.sdft.rollouts",

@@ -10,7 +10,7 @@ from typing import Any
 
 from selfsurf.envs_registry.suites import load_suite
 from selfsurf.scripts.environment.contenders import Peers
-from selfsurf.scripts.environment.loopback import serving
+from selfsurf.scripts.machine.loopback import serving
 from selfsurf.scripts.peers import PeerError
 from selfsurf.scripts.report.turns import OURS, Workload
 from selfsurf.scripts.suite.plan import Plan

@@ -20,7 +20,7 @@ from selfsurf.scripts.environment.contenders import (
     browsergym_on_task,
     raw_on_task,
 )
-from selfsurf.scripts.environment.loopback import serving
+from selfsurf.scripts.machine.loopback import serving
 from selfsurf.scripts.peers import PeerError
 from selfsurf.scripts.report.turns import LIMITS, OURS, RAW, RAW_HELD, Workload
 from selfsurf.scripts.terminal.console import progress

@@ -24,8 +24,8 @@ from PIL import Image
 import selfsurf  # noqa: F401  (registers the ids)
 from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.scripts.environment.contenders import clickable
-from selfsurf.scripts.environment.loopback import serving
 from selfsurf.scripts.environment.raw import RawMiniWob
+from selfsurf.scripts.machine.loopback import serving
 from selfsurf.scripts.machine.processes import cpu_seconds, memory
 from selfsurf.tasks.miniwob.task import html_root
 

@@ -99,7 +99,7 @@ def _sampling(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     from selfsurf.browser_env.goal.spec import SpecError
-    from selfsurf.scripts.suite.sampled import read_samples
+    from selfsurf.scripts.report.sampled import read_samples
 
     try:
         return read_samples(path).counts(str(path))

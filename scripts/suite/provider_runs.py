@@ -31,7 +31,7 @@ from selfsurf.browser_env.router.calls import ObserveResult
 from selfsurf.browser_env.router.policy import Policy
 from selfsurf.browser_env.router.provider import Provider
 from selfsurf.browser_env.router.router import CallFailed, Router
-from selfsurf.scripts.environment.loopback import QuietHandler
+from selfsurf.scripts.machine.loopback import QuietHandler
 from selfsurf.sdft.measure.statistics import wilson_interval
 from selfsurf.sdft.rollouts import Rollouts
 from selfsurf.tasks.scenarios import Scenario, scenario

@@ -25,7 +25,7 @@ class Upload:
     """
 
     def __init__(self) -> None:
-        from selfsurf.scripts.deploy import NAME, ServerArguments
+        from selfsurf.scripts.terminal.server import NAME, ServerArguments
 
         url = os.environ.get(NAME, "")
         if not url:

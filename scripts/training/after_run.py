@@ -27,7 +27,7 @@ from selfsurf.scripts.terminal.console import VERBOSE, training_progress
 from selfsurf.scripts.terminal.prompts import goal_reached
 
 if TYPE_CHECKING:
-    from selfsurf.agents.llm_agent import LLMAgent
+    from selfsurf.agents.llm.llm_agent import LLMAgent
     from selfsurf.browser_env.record.verdict import Verdict
     from selfsurf.scripts.terminal.interrupts import Interrupts
     from selfsurf.sdft.settings import TrainSettings
@@ -220,7 +220,7 @@ def _lessons(episode: Path, kinds: tuple[str, ...], *, solved: bool) -> tuple[in
 
 def _update(settings: TrainSettings, folder: Path, found: Verdict, lessons: int, *, silent: bool) -> UpdateResult:
     from selfsurf.sdft import train
-    from selfsurf.sdft.trainers.batches import NothingToTeach
+    from selfsurf.sdft.run.batches import NothingToTeach
 
     gc.collect()  # frees the model that played the episode
     shown = nullcontext(None) if silent else training_progress("Learning from the run", settings.steps)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from selfsurf.agents.llm_agent import LLMAgent
-from selfsurf.agents.memory import describe
+from selfsurf.agents.llm.llm_agent import LLMAgent
+from selfsurf.agents.llm.memory import describe
 from selfsurf.browser_env import Action, Observation
 from selfsurf.envs_registry import task_of
 from selfsurf.sdft.rollouts import Job

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.sdft.measure.agreement import ChoiceAgreement, StepInRecording, missed_at
 from selfsurf.sdft.rows.choices import Choice, choices_of
 from selfsurf.sdft.rows.variation import varied

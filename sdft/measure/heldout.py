@@ -19,7 +19,7 @@ from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.recording import load_recordings
 
 if TYPE_CHECKING:
-    from selfsurf.agents.llm_agent import LLMAgent
+    from selfsurf.agents.llm.llm_agent import LLMAgent
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.sdft.rollouts import Rollouts
     from selfsurf.sdft.rows.stored import State

@@ -10,7 +10,7 @@ from pathlib import Path
 import mlx.core as mx
 import numpy as np
 
-from selfsurf.sdft.loss import practice, rehearsal
+from selfsurf.sdft.forgetting import practice, rehearsal
 from selfsurf.sdft.mlx.loss import PaddedRows, logprobs, padded
 from selfsurf.sdft.mlx.student import Student, TrainedPolicy
 from selfsurf.sdft.settings import TrainSettings
@@ -76,7 +76,7 @@ class Practice:
 
 
 def rehearsal_of(settings: TrainSettings, policy: TrainedPolicy, folder: Path, *, begun: bool) -> Rehearsal | None:
-    """Return the rehearsal of a run, or None if it has none (`sdft.loss.rehearsal.rehearsal_of`)."""
+    """Return the rehearsal of a run, or None if it has none (`sdft.forgetting.rehearsal.rehearsal_of`)."""
     if not settings.rehearsal:
         return None
     texts = rehearsal.kept_texts(folder, settings, partial(own_texts, policy, settings.seed), begun)
@@ -103,6 +103,6 @@ def own_texts(
 def practice_of(
     settings: TrainSettings, policy: TrainedPolicy, student: Student, folder: Path, *, begun: bool
 ) -> Practice | None:
-    """Return the practice of a run, or None if it has none. Errors are those of `sdft.loss.practice.practice_of`."""
+    """Return the practice of a run, or None if it has none. Errors as in `sdft.forgetting.practice.practice_of`."""
     rows = practice.practice_rows(settings, policy, lambda: policy, folder, begun=begun)
     return Practice(student, rows, settings) if rows else None

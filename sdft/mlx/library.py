@@ -20,7 +20,7 @@ def check_mlx(settings: TrainSettings) -> None:
     from selfsurf.agents.policies.mlx.loading import is_vision
     from selfsurf.agents.policies.mlx.policy import folder_of
     from selfsurf.extras import how_to_install
-    from selfsurf.sdft.run.processes import check_alone
+    from selfsurf.sdft.processes import check_alone
 
     if find_spec("mlx") is None or find_spec("mlx_lm") is None:
         raise ValueError(f"MLX is not installed: {how_to_install('mlx')}")
@@ -44,10 +44,9 @@ def mlx_library() -> Library:
     """Load MLX and return it as a `Library`."""
     from selfsurf.sdft.mlx.forgetting import practice_of, rehearsal_of
     from selfsurf.sdft.mlx.student import load, student
-    from selfsurf.sdft.mlx.trainer import MLXTrainer
     from selfsurf.sdft.run.model import save_adapter
 
     def finish(trainer: Any, folder: Path, about: dict[str, Any]) -> None:
         save_adapter(trainer.model, folder, about)
 
-    return Library("mlx", MLXTrainer, load, student, rehearsal_of, practice_of, save_adapter, finish)
+    return Library("mlx", load, student, rehearsal_of, practice_of, save_adapter, finish)

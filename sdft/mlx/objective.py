@@ -14,8 +14,8 @@ from selfsurf.sdft.mlx.forgetting import RetentionRows
 from selfsurf.sdft.mlx.loss import PaddedRows, padded
 from selfsurf.sdft.mlx.student import Student, Weights
 from selfsurf.sdft.rows.samples import Sample, allowed_masks
+from selfsurf.sdft.run.batches import KNOWN, Batches, StepRows
 from selfsurf.sdft.teacher.following import FOLLOWS, Places, heeded, throughout
-from selfsurf.sdft.trainers.batches import KNOWN, Batches, StepRows
 
 ROWS = 8
 """Number of rows computed at a time; their gradients are summed over the step."""

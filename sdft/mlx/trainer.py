@@ -26,15 +26,15 @@ from selfsurf.sdft.mlx.objective import Objective
 from selfsurf.sdft.mlx.student import Student, Weights, write
 from selfsurf.sdft.rollouts import Generator, Job, LocalGenerator, Rollouts
 from selfsurf.sdft.rollouts.collector import Collector
-from selfsurf.sdft.rollouts.stored import StoredGenerator
 from selfsurf.sdft.rows.stored import State
+from selfsurf.sdft.rows.stored_states import StoredGenerator
 from selfsurf.sdft.run import checkpoint_files as files
+from selfsurf.sdft.run.batches import Batches
 from selfsurf.sdft.run.metrics import memory_figures
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import LessonContext
 from selfsurf.sdft.teacher.oracle import OracleContext
 from selfsurf.sdft.teacher.recording import Recording
-from selfsurf.sdft.trainers.batches import Batches
 
 TEACHER, OPTIMIZER, STATE = "teacher.safetensors", "optimizer.safetensors", "trainer_state.json"
 """File names in a checkpoint besides the student's weights."""

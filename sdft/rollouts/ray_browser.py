@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.play import AgentAdapter, Environments, EpisodeRequest, Player, PlayerTimes, PlayOptions, Result
 from selfsurf.agents.policy import Policy
 from selfsurf.browser_env.browser.runtime import shutdown

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from selfsurf.agents import Completion, Conversation, Decision, Privileged
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.local.prompts import token_ids
 from selfsurf.agents.reply.compact import compact

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from selfsurf.agents.reply.kinds import KINDS, Labels, Texts
+from selfsurf.agents.kinds import KINDS, Labels, Texts
 from selfsurf.agents.reply.said import said_in
 from selfsurf.browser_env import Action, Fill, Type
 from selfsurf.browser_env.record.episode import EpisodeError
 from selfsurf.envs_registry import is_open, task_of
 from selfsurf.sdft.rollouts import Job
-from selfsurf.sdft.rollouts.stored import StateJob
 from selfsurf.sdft.rows.stored import State, divide, load_stored, recordings_of, states_of, turns
+from selfsurf.sdft.rows.stored_states import StateJob
 from selfsurf.sdft.rows.variation import labelled_alike, turns_of
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.recording import Recording, load_recordings

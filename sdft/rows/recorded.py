@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.play.job import Job, Result, Step
 from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.browser_env import Observation, Outcome

@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from selfsurf.agents.agent import Act
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policy import Completion, Message
 from selfsurf.agents.reply.compact import as_written
 from selfsurf.agents.roles.proposer import REJECTED

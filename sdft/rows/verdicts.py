@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 
-from selfsurf.agents.memory import describe
+from selfsurf.agents.llm.memory import describe
 from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.local.prompts import token_ids
 from selfsurf.agents.roles.proposer import note_step

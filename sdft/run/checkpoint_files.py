@@ -74,15 +74,6 @@ def check_whole(folder: Path, before: Sequence[int]) -> None:
             raise ValueError(f"{path} is damaged: its content has changed since it was written. {instead}")
 
 
-def intact_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield a JSON Lines file's entries up to the first line that a kill cut off; later lines are ignored."""
-    for text in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
-        try:
-            yield json.loads(text)
-        except ValueError:
-            return
-
-
 def note_hashes(folder: Path) -> None:
     """Write the hashes of a checkpoint's files beside them."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())

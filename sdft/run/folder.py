@@ -14,10 +14,10 @@ from selfsurf.agents.adapters.mlx import MLX_WEIGHTS
 from selfsurf.agents.model_files import file_sha256
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.browser_env.record.lock import FolderLock, something_else
+from selfsurf.sdft.processes import is_first
 from selfsurf.sdft.rows.stored import fingerprint_of, load_stored
 from selfsurf.sdft.run.checkpoint_files import check_whole, checkpoint, last_step, steps_saved
 from selfsurf.sdft.run.library import Backend
-from selfsurf.sdft.run.processes import is_first
 from selfsurf.sdft.run.start import check_start
 from selfsurf.sdft.settings import CHANGEABLE, TrainSettings, from_earlier
 from selfsurf.sdft.teacher.recording import fingerprint, load_recordings

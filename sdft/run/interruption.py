@@ -12,8 +12,8 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from selfsurf.sdft.processes import alone
 from selfsurf.sdft.run.checkpoint_files import steps_saved
-from selfsurf.sdft.run.processes import alone
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

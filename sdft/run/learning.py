@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from selfsurf.sdft.run.processes import is_first
+from selfsurf.sdft.processes import is_first
 
 SIGNS = {"episodes/success": "success", "steps/right": "right steps"}
 """Columns of the metrics that rise when something is learned, and their descriptions."""

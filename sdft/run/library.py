@@ -18,16 +18,14 @@ class Library:
     """Functions of a learning library that load, train and save models."""
 
     name: Backend
-    trainer: type[Any]
-    """Class of the SDFT trainer, with the arguments of `sdft.trainers.sdft.EpisodeSDFTTrainer`."""
     load: Callable[[TrainSettings], Any]
     """Function that loads the model of a run as a policy."""
     student: Callable[[Any, TrainSettings], dict[str, Any]]
     """Function that returns the trainer's `model` and `peft_config` for a policy."""
     rehearsal: Callable[..., Any]
-    """Function that returns a run's rehearsal (`sdft.loss.rehearsal.rehearsal_of`)."""
+    """Function that returns a run's rehearsal (`sdft.forgetting.rehearsal.rehearsal_of`)."""
     practice: Callable[..., Any]
-    """Function that returns a run's practice (`sdft.loss.practice.practice_of`)."""
+    """Function that returns a run's practice (`sdft.forgetting.practice.practice_of`)."""
     save: Callable[[Any, Path, dict[str, Any]], Any]
     """Function that writes an adapter (`sdft.run.model.save_adapter`). Every process calls it; only the first writes.
     """
@@ -37,11 +35,10 @@ class Library:
 
 def torch_library() -> Library:
     """Load torch and return it as a `Library`."""
-    from selfsurf.sdft.loss.practice import practice_of
-    from selfsurf.sdft.loss.rehearsal import rehearsal_of
+    from selfsurf.sdft.forgetting.practice import practice_of
+    from selfsurf.sdft.forgetting.rehearsal import rehearsal_of
+    from selfsurf.sdft.processes import is_first, unsharded
     from selfsurf.sdft.run.model import load_policy, save_adapter, student
-    from selfsurf.sdft.run.processes import is_first, unsharded
-    from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
     def save(model: Any, folder: Path, about: dict[str, Any]) -> None:
         with unsharded(model):
@@ -52,4 +49,4 @@ def torch_library() -> Library:
         save(trainer.model, folder, about)
         trainer.accelerator.wait_for_everyone()
 
-    return Library("torch", EpisodeSDFTTrainer, load_policy, student, rehearsal_of, practice_of, save, finish)
+    return Library("torch", load_policy, student, rehearsal_of, practice_of, save, finish)

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from transformers import TrainerCallback
 
+from selfsurf.browser_env.disk import intact_lines
 from selfsurf.browser_env.record.episode import write_atomically
+from selfsurf.sdft.processes import is_first
 from selfsurf.sdft.rollouts import Result
 from selfsurf.sdft.rows.samples import Sample, own_doing
-from selfsurf.sdft.run.checkpoint_files import intact_lines, room_in
-from selfsurf.sdft.run.processes import is_first
+from selfsurf.sdft.run.checkpoint_files import room_in
 
 Progress = Callable[[int, dict[str, float]], None]
 

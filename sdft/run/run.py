@@ -15,8 +15,9 @@ from selfsurf.agents.adapters.identity import identity
 from selfsurf.agents.adapters.prompt import PROMPT
 from selfsurf.agents.play.provenance import versions
 from selfsurf.sdft.agent import prompt_of
-from selfsurf.sdft.loss.practice import tasks_before
+from selfsurf.sdft.forgetting.practice import tasks_before
 from selfsurf.sdft.measure.agreement import Agreement
+from selfsurf.sdft.processes import check_resumable
 from selfsurf.sdft.rows.images import shows_images
 from selfsurf.sdft.rows.jobs import trained_tasks
 from selfsurf.sdft.run.checkpoint_files import checkpoint
@@ -27,7 +28,6 @@ from selfsurf.sdft.run.learning import Learning
 from selfsurf.sdft.run.library import Library, torch_library
 from selfsurf.sdft.run.memory import ReturnFreed
 from selfsurf.sdft.run.metrics import MetricsLog, Progress
-from selfsurf.sdft.run.processes import check_resumable
 from selfsurf.sdft.run.reporters import check_reporters, reporting
 from selfsurf.sdft.run.start import shape_of
 from selfsurf.sdft.settings import TrainSettings, sdft_only

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.play import PlayOptions
 from selfsurf.agents.policy import Policy
 from selfsurf.browser_env.classes import Sources, named_in

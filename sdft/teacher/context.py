@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from selfsurf.agents.kinds import Labels
 from selfsurf.agents.play.job import Result, Step
 from selfsurf.agents.prompt.prompt import DEMONSTRATION
 from selfsurf.agents.reply.compact import as_written, compact
-from selfsurf.agents.reply.kinds import Labels
 from selfsurf.browser_env.actions import Action
 from selfsurf.browser_env.observation import Element
 

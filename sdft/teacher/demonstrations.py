@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from selfsurf.agents.play.job import Result
 from selfsurf.browser_env.actions import parse_action
+from selfsurf.browser_env.disk import intact_lines
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.envs_registry import is_open, task_of
-from selfsurf.sdft.run.checkpoint_files import intact_lines
 from selfsurf.sdft.teacher.context import PrivilegedContext, TeacherContext, given
 from selfsurf.sdft.teacher.recording import RecordedStep, Recording, advise, goal_of, recording_of_result
 

@@ -38,7 +38,7 @@ class OracleContext(TeacherContext):
 
 
 class RecordedActionContext(OracleContext):
-    """The recorded action at exactly the student's state (`sdft.rollouts.stored`)."""
+    """The recorded action at exactly the student's state (`sdft.rows.stored_states`)."""
 
     name: ClassVar[str] = "demonstration"
 

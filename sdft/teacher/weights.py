@@ -47,7 +47,7 @@ def pairs(model: Any) -> Iterator[tuple[torch.nn.Parameter, torch.nn.Parameter]]
 def adapter_state(model: Any) -> dict[str, torch.Tensor]:
     """Return the tensors of a model's adapters, as input of PEFT's state dict functions.
 
-    `model.state_dict()` would shard them over FSDP 2's processes again, inside `sdft.run.processes.unsharded`.
+    `model.state_dict()` would shard them over FSDP 2's processes again, inside `sdft.processes.unsharded`.
     """
     return {name: one.detach() for name, one in model.named_parameters() if "lora_" in name}
 

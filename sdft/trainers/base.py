@@ -16,22 +16,22 @@ from trl.experimental.utils import prepare_peft_model
 from selfsurf import threads
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.sdft.agent import make_agent
+from selfsurf.sdft.forgetting.practice import Practice
+from selfsurf.sdft.forgetting.rehearsal import Rehearsal
 from selfsurf.sdft.loss.logits import make_ready
-from selfsurf.sdft.loss.practice import Practice
-from selfsurf.sdft.loss.rehearsal import Rehearsal
 from selfsurf.sdft.loss.scoring import completion_logits
+from selfsurf.sdft.processes import check_sharding, share
 from selfsurf.sdft.rollouts import Generator, Job, LocalGenerator, Result, Rollouts
 from selfsurf.sdft.rollouts.collector import Collector
 from selfsurf.sdft.rollouts.models import reuse
-from selfsurf.sdft.rollouts.stored import StoredGenerator
 from selfsurf.sdft.rows.images import model_inputs
 from selfsurf.sdft.rows.samples import Sample, allowed_tokens, collate, idle, learnable
 from selfsurf.sdft.rows.stored import State
+from selfsurf.sdft.rows.stored_states import StoredGenerator
 from selfsurf.sdft.run.atomic_checkpoints import AtomicCheckpoints
-from selfsurf.sdft.run.processes import check_sharding, share
+from selfsurf.sdft.run.batches import Failures
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.weights import student_weights
-from selfsurf.sdft.trainers.batches import Failures
 
 _log = logging.getLogger(__name__)
 

@@ -24,11 +24,11 @@ from selfsurf.envs_registry import task_of
 from selfsurf.envs_registry.loading import short_name
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.loss.scoring import token_logprobs
+from selfsurf.sdft.processes import check_alone
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
 from selfsurf.sdft.rows.jobs import check_live, trained_tasks, training_jobs
 from selfsurf.sdft.rows.samples import choose, rows_of
 from selfsurf.sdft.run.metrics import batch_figures
-from selfsurf.sdft.run.processes import check_alone
 from selfsurf.sdft.run.run import MakeTrainer, Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.run.workers import generating
 from selfsurf.sdft.settings import GRPOSettings

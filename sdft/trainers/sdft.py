@@ -29,9 +29,10 @@ from selfsurf.sdft.loss.distillation import (
     mean_of_rows,
     mean_of_unknown,
 )
+from selfsurf.sdft.processes import share, unsharded
 from selfsurf.sdft.rollouts import Job
+from selfsurf.sdft.run.batches import KNOWN, Batches, Processes
 from selfsurf.sdft.run.metrics import memory_figures
-from selfsurf.sdft.run.processes import share, unsharded
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.following import FOLLOWS, Places, heeded, throughout
 from selfsurf.sdft.teacher.lessons import LessonContext
@@ -39,7 +40,6 @@ from selfsurf.sdft.teacher.oracle import OracleContext
 from selfsurf.sdft.teacher.recording import Recording
 from selfsurf.sdft.teacher.weights import FollowStudent, add_teacher, teaching
 from selfsurf.sdft.trainers.base import EpisodeTrainer
-from selfsurf.sdft.trainers.batches import KNOWN, Batches, Processes
 
 _TEACHERS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
     "ema": teaching,

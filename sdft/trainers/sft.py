@@ -20,23 +20,23 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.loss.distillation import cross_entropy
+from selfsurf.sdft.processes import check_alone
 from selfsurf.sdft.rollouts import Job, Result, RolloutError, Rollouts
-from selfsurf.sdft.rollouts.stored import StoredGenerator
 from selfsurf.sdft.rows.demonstrator import Demonstrator
 from selfsurf.sdft.rows.jobs import check_live, offline_states, training_jobs
 from selfsurf.sdft.rows.samples import Sample, choose, collate, samples_of
-from selfsurf.sdft.run.processes import check_alone
+from selfsurf.sdft.rows.stored_states import StoredGenerator
+from selfsurf.sdft.run.batches import MOST_FAILED
 from selfsurf.sdft.run.run import MakeTrainer, Run, TrainOptions, refuse_images, refuse_sdft_only, run_training
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.lessons import LessonContext
 from selfsurf.sdft.teacher.oracle import OracleContext
 from selfsurf.sdft.trainers.base import RunTrainer
-from selfsurf.sdft.trainers.batches import MOST_FAILED
 
 Collect = Callable[[TrainSettings, TransformersPolicy, Path], dict[str, int]]
 """Function that writes the rows of a run to a file, one per line, such as `collect`."""

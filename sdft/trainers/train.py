@@ -22,18 +22,19 @@ from selfsurf.sdft.measure.heldout import (
     spread,
 )  # fmt: skip
 from selfsurf.sdft.mlx.library import mlx_library
+from selfsurf.sdft.processes import check_alone, is_first, unsharded
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.images import shows_images
 from selfsurf.sdft.rows.jobs import check_live, offline_states, state_jobs, training_jobs
 from selfsurf.sdft.rows.stored import FEWEST, done_well, load_stored, recordings_of
 from selfsurf.sdft.run.checkpoints import CheckpointManager
+from selfsurf.sdft.run.contexts import make_lessons
 from selfsurf.sdft.run.folder import check_own
 from selfsurf.sdft.run.library import Backend, torch_library
-from selfsurf.sdft.run.processes import check_alone, is_first, unsharded
 from selfsurf.sdft.run.run import MakeTrainer, Run, TrainOptions, run_training
 from selfsurf.sdft.run.workers import generating
 from selfsurf.sdft.settings import TrainSettings
-from selfsurf.sdft.teacher.lessons import LessonContext, make_lessons
+from selfsurf.sdft.teacher.lessons import LessonContext
 from selfsurf.sdft.teacher.recording import load_recordings
 
 _log = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ def _trainer(run: Run, jobs: Sequence[Job], lessons: LessonContext) -> Iterator[
     ):
         recordings = [] if shows_images(run.policy, settings) else load_recordings(settings.demonstrations)
         given: dict[str, Any] = {"recordings": recordings, "rollouts": rollouts, "generator": generator}
-        trainer = run.library.trainer(jobs=jobs, **given, **about)
+        trainer = _trainer_class(run)(jobs=jobs, **given, **about)
         agent = make_agent(trainer.policy, settings, sampling=False)
         _evaluated(run, trainer, partial(evaluate_heldout, agent=agent, rollouts=rollouts, settings=settings))
         yield trainer
@@ -138,7 +139,7 @@ def _offline(run: Run, about: dict[str, Any]) -> Iterator[Any]:
             why = "Training includes every state of the held-out episodes"
         _log.warning("%s: no episode is held out, and no gain is claimed.", why)
     recordings = [] if images else recordings_of(dict.fromkeys(state.episode for state in states))
-    trainer = run.library.trainer(jobs=state_jobs(settings, states), states=states, recordings=recordings, **about)
+    trainer = _trainer_class(run)(jobs=state_jobs(settings, states), states=states, recordings=recordings, **about)
     agent = make_agent(trainer.policy, settings, sampling=False, guarded=True)
     kept = done_well(dict.fromkeys(state.episode for state in states), settings.actions)
     judged = held or kept or states
@@ -162,3 +163,14 @@ def _evaluated(run: Run, trainer: Any, evaluate: Callable[[int], Evaluation]) ->
 def _whole(run: Run, trainer: Any) -> AbstractContextManager[None]:
     """Return a context with the unsharded weights of a model that torch may split over processes."""
     return unsharded(trainer.model) if run.library.name == "torch" else contextlib.nullcontext()
+
+
+def _trainer_class(run: Run) -> type[Any]:
+    """Load the SDFT trainer's class of a run's learning library; both classes take the same arguments."""
+    if run.library.name == "mlx":
+        from selfsurf.sdft.mlx.trainer import MLXTrainer
+
+        return MLXTrainer
+    from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
+
+    return EpisodeSDFTTrainer

@@ -10,10 +10,10 @@ import numpy as np
 
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import EpisodeError
+from selfsurf.sdft.processes import check_alone
 from selfsurf.sdft.rows.samples import Sample
 from selfsurf.sdft.rows.stored import load_stored
 from selfsurf.sdft.rows.verdicts import balanced, claims_of, verdict_rows
-from selfsurf.sdft.run.processes import check_alone
 from selfsurf.sdft.run.run import TrainOptions, run_training
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.trainers.sft import row_trainer, write_rows

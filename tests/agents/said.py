@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from selfsurf.agents.agent import Decision
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policy import Completion, Message
 
 IMAGE_TOKENS = 200

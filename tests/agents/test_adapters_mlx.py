@@ -15,8 +15,8 @@ from safetensors.numpy import load_file, save_file
 from selfsurf.agents.adapters.convert import peft_to_mlx
 from selfsurf.agents.adapters.identity import AdapterError, WrongBase, identity, write_about
 from selfsurf.agents.adapters.mlx import MLX_WEIGHTS, load_mlx_adapter
-from selfsurf.agents.adapters.verify import Prompt, verify_mlx
 from selfsurf.agents.policies.mlx import loading
+from selfsurf.agents.policies.mlx.verify import Prompt, verify_mlx
 from tests.few import few
 from tests.models.adapters import save_random_adapter
 from tests.models.parity import VISION_PROMPTS, save_idefics3, save_llama, save_qwen2_5_vl

@@ -14,7 +14,7 @@ import pytest
 from selfsurf import agents
 from selfsurf.agents.agent import Decision
 from selfsurf.agents.guards.changes import Changes
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policy import Policy
 from selfsurf.browser_env import Task
 from selfsurf.browser_env.actions import Click, Hover, Scroll, Type, Wait

@@ -14,11 +14,11 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from selfsurf import agents
-from selfsurf.agents.functions import Function, FunctionError, call_in
+from selfsurf.agents.kinds import KINDS
 from selfsurf.agents.prompt.chat import ACTIONS, STEPS, Chat
 from selfsurf.agents.prompt.compact import INSTRUCTIONS
 from selfsurf.agents.prompt.prompt import Budget, Turn
-from selfsurf.agents.reply.kinds import KINDS
+from selfsurf.agents.reply.functions import Function, FunctionError, call_in
 from selfsurf.agents.reply.schema import action_schema, strict, thoughtful
 from selfsurf.browser_env import Click, Finish, Observation
 from selfsurf.browser_env.arguments import OptionError
@@ -104,7 +104,7 @@ def test_structured_output_has_a_thought_before_the_action(asking: Any, form: Ob
 
 @pytest.mark.slow
 def test_a_grammar_has_a_thought_before_the_action(policy: Any, form: Observation) -> None:
-    from selfsurf.agents.llm_agent import LLMAgent
+    from selfsurf.agents.llm.llm_agent import LLMAgent
 
     agent = LLMAgent(policy, prompt="chat", constrained=True, actions=("click",), max_new_tokens=48)
     [decision] = agent.decide([form])

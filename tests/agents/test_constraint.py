@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from selfsurf.agents.kinds import KINDS, Labels, offered
 from selfsurf.agents.reply.compact import as_written, compact
 from selfsurf.agents.reply.constraint import Matcher, grammar, ll_tokenizer, token_masks
-from selfsurf.agents.reply.kinds import KINDS, Labels, offered
 from selfsurf.agents.reply.parse import parse
 from selfsurf.browser_env.actions import Action, Click, Fill, Select, Type, parse_action
 from selfsurf.browser_env.observation import Element, Observation

@@ -24,11 +24,11 @@ from selfsurf.agents.graph.reasons import TerminalReason, normalized, terminal_f
 from selfsurf.agents.graph.scoring import score, stage_of
 from selfsurf.agents.graph.state import GraphState, first_state
 from selfsurf.agents.graph.wiring import NODES, edges, node
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.kinds import KINDS
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policies.openai.kinds import kind_tools, reply_of
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 from selfsurf.agents.policy import Completion, PolicyError
-from selfsurf.agents.reply.kinds import KINDS
 from selfsurf.agents.reply.parse import parse
 from selfsurf.agents.reply.schema import any_action, thoughtful, wrapped
 from selfsurf.browser_env import Click, Fill, Finish, Observation, Press

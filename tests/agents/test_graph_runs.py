@@ -18,7 +18,7 @@ from selfsurf.agents.graph.budgets import Budgets
 from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.nodes import observe
 from selfsurf.agents.graph.state import first_state
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env import Observation, Safety, Task
 from selfsurf.browser_env.goal.spec import Criterion, GoalSpec

@@ -10,7 +10,7 @@ import gymnasium
 import pytest
 
 from selfsurf import browser_env
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.browser_env.actions import Click, Fill, Finish, Press, Type
 from selfsurf.browser_env.observation import Observation
 from tests.agents.said import saying

@@ -10,13 +10,13 @@ import gymnasium
 import pytest
 
 from selfsurf import browser_env
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.kinds import DEFAULT_KINDS, KINDS, OPEN_KINDS, check_kinds, forms
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.play import AgentAdapter, Environments, EpisodeRequest, Job, Player, PlayOptions
 from selfsurf.agents.prompt.chat import ACTIONS, Chat
 from selfsurf.agents.prompt.compact import INSTRUCTIONS
 from selfsurf.agents.prompt.prompt import Turn
 from selfsurf.agents.reply.constraint import grammar
-from selfsurf.agents.reply.kinds import DEFAULT_KINDS, KINDS, OPEN_KINDS, check_kinds, forms
 from selfsurf.agents.reply.parse import parse
 from selfsurf.agents.reply.schema import action_schema
 from selfsurf.browser_env.actions import ACTION_TYPES

@@ -2,7 +2,7 @@
 
 import json
 
-from selfsurf.agents.memory import describe
+from selfsurf.agents.llm.memory import describe
 from selfsurf.agents.policies.local.prompts import Prompts
 from selfsurf.agents.policy import Message
 from selfsurf.agents.prompt.chat import Chat

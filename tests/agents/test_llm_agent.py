@@ -23,7 +23,7 @@ from tests.agents.said import Noting, saying
 
 def test_importing_agents_loads_no_model_library() -> None:
     code = """
-import sys, agents, agents.llm_agent, agents.model_files
+import sys, agents, agents.llm.llm_agent, agents.model_files
 assert not {"torch", "transformers", "llguidance"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)

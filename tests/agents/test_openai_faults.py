@@ -17,13 +17,13 @@ import pytest
 from PIL import Image
 
 from selfsurf import agents
-from selfsurf.agents.functions import Function
 from selfsurf.agents.policies.openai import requests
 from selfsurf.agents.policies.openai.chat import read, without_reasoning
 from selfsurf.agents.policies.openai.endpoints import ENDPOINTS
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 from selfsurf.agents.policies.openai.usage import Prices
 from selfsurf.agents.policy import Message, PolicyError
+from selfsurf.agents.reply.functions import Function
 from selfsurf.agents.reply.parse import parse
 from tests.agents.policy_server import Handler, answer, completion, refusing, serve_raw
 

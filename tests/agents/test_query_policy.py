@@ -8,10 +8,10 @@ import pytest
 
 from selfsurf import agents
 from selfsurf.agents.agent import Decision
-from selfsurf.agents.functions import call_in, functions_of
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.play import AgentAdapter, Job
 from selfsurf.agents.policy import Message, PolicyError
+from selfsurf.agents.reply.functions import call_in, functions_of
 from selfsurf.agents.roles import TaskExecutor, ToolRegistry
 from selfsurf.agents.roles.verifier import Accept, Reject
 from selfsurf.browser_env import Click, Finish, Observation, Wait

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import selfsurf
 from selfsurf import agents
 from selfsurf.agents.agent import Decision
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policies.openai.policy import OpenAIPolicy
 from selfsurf.agents.policy import Completion, PolicyError
 from selfsurf.agents.roles import (

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.kinds import KINDS, Labels
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.reply.constraint import grammar
-from selfsurf.agents.reply.kinds import KINDS, Labels
 from selfsurf.agents.reply.said import MOST_TEXTS, MOST_WORDS, said_in
 from selfsurf.agents.reply.schema import action_schema
 from selfsurf.browser_env.observation import Observation

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from selfsurf.agents.kinds import KINDS, Labels, label
 from selfsurf.agents.reply.constraint import Matcher, grammar, ll_tokenizer
-from selfsurf.agents.reply.kinds import KINDS, Labels, label
 from selfsurf.agents.reply.parse import parse
 from selfsurf.agents.reply.schema import STRICT_VALUES, action_schema, any_action, strict, wrapped
 from selfsurf.browser_env.actions import Fill, Select

@@ -10,7 +10,7 @@ import pytest
 
 from selfsurf import browser_env
 from selfsurf.agents.agent import Decision
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.play import AgentAdapter, Environments, EpisodeRequest, Job, Player, PlayOptions
 from selfsurf.agents.policy import Completion
 from selfsurf.agents.reply.constraint import grammar

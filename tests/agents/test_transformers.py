@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
+from selfsurf.agents.kinds import KINDS
 from selfsurf.agents.policies.local.reply import BrokenModel
 from selfsurf.agents.policies.transformers import loading
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy, make_lm_head_contiguous
 from selfsurf.agents.policy import Completion, Message, PolicyError
 from selfsurf.agents.reply.constraint import grammar, token_masks
-from selfsurf.agents.reply.kinds import KINDS
 from selfsurf.agents.reply.parse import parse
 from selfsurf.browser_env.observation import Observation
 from tests.models.small import small_llama

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policy import Message
 from selfsurf.agents.prompt.prompt import PromptTooLong
 from selfsurf.agents.prompt.vision import picture

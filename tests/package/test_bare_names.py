@@ -73,7 +73,7 @@ def test_threads_that_import_at_once_get_one_module(in_checkout: Callable[..., o
 import importlib, sys, threading
 import agents, sdft, selfsurf.scripts
 sys.setswitchinterval(1e-6)
-below = ["agents.policies.request", "agents.llm_agent", "browser_env.safety.secrets", "scripts.cli", "sdft.settings"]
+below = ["agents.policies.request", "agents.llm.llm_agent", "browser_env.safety.secrets", "scripts.cli", "sdft.settings"]
 names = [prefix + name for name in below for prefix in ("", "selfsurf.")] * 2
 start, found, failed = threading.Barrier(len(names)), {}, []
 def load(number, name):

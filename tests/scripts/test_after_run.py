@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from selfsurf.agents.adapters.prompt import read_prompt
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import Episode, write_manifest
 from selfsurf.browser_env.record.verdict import Mark, mark_episode

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from selfsurf.browser_env.browser.runtime import runtime
 from selfsurf.scripts.cli import app
-from selfsurf.scripts.environment.loopback import serving
 from selfsurf.scripts.environment.raw import RawPage
+from selfsurf.scripts.machine.loopback import serving
 from selfsurf.scripts.machine.processes import descendants
 from tests.processes import ended
 

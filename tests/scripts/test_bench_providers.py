@@ -13,7 +13,7 @@ from selfsurf.browser_env import Safety
 from selfsurf.browser_env.router.calls import ActArguments, ActResult
 from selfsurf.browser_env.router.providers.playwright import PlaywrightProvider
 from selfsurf.scripts.cli import app
-from selfsurf.scripts.environment.loopback import serving
+from selfsurf.scripts.machine.loopback import serving
 
 
 class Careless(PlaywrightProvider):

@@ -20,7 +20,7 @@ from selfsurf.browser_env.safety.redaction import masked
 from selfsurf.envs_registry.suites import load_suite
 from selfsurf.scripts.agents.healing import wrong_actions
 from selfsurf.scripts.cli import app
-from selfsurf.scripts.suite.sampled import Candidate, CandidateFile, read_samples, write_samples
+from selfsurf.scripts.report.sampled import Candidate, CandidateFile, read_samples, write_samples
 from selfsurf.tasks.goal import GoalTask
 from tests.browser_env.conftest import loopback  # noqa: F401  (a fixture)
 

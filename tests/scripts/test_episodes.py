@@ -44,7 +44,7 @@ def by_a_benchmark(tmp_path):
 
 
 def by_rollouts(tmp_path):
-    from selfsurf.agents.llm_agent import LLMAgent
+    from selfsurf.agents.llm.llm_agent import LLMAgent
     from selfsurf.agents.policies.transformers.policy import TransformersPolicy
     from selfsurf.sdft.rollouts import Job, Rollouts
 

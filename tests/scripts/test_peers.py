@@ -179,7 +179,7 @@ time.sleep(600)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["browsergym", "browser-use"])
 def test_the_real_peers_observe_a_page(name, tmp_path):
-    from selfsurf.scripts.environment.loopback import serving
+    from selfsurf.scripts.machine.loopback import serving
 
     (tmp_path / "index.html").write_text("<title>t</title>" + "<button>Press me</button>" * 20)
     with serving(tmp_path) as url, open_peer(name) as peer:

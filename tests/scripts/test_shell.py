@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 from selfsurf.browser_env.record.episode import Episode
 from selfsurf.browser_env.record.verdict import verdict_of
 from selfsurf.scripts.cli import app
-from selfsurf.scripts.environment.loopback import serving
+from selfsurf.scripts.machine.loopback import serving
 from selfsurf.tasks.scenarios.inbox import Delete
 from selfsurf.tasks.scenarios.scenario import HTML
 from tests.processes import browsers, descendants, gone

@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from selfsurf.sdft.run.processes import unsharded
+from selfsurf.sdft.processes import unsharded
 from selfsurf.sdft.teacher.weights import add_teacher, move_teacher, student_weights, teaching
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policy import Completion, Policy
 from selfsurf.agents.scripted import OracleAgent
 from selfsurf.browser_env.actions import Click, Fill, Select

@@ -17,9 +17,9 @@ from accelerate.utils import DeepSpeedPlugin, FullyShardedDataParallelPlugin
 from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 
 from selfsurf.sdft import train
+from selfsurf.sdft.processes import check_sharding, share
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.run.checkpoint_files import steps_saved
-from selfsurf.sdft.run.processes import check_sharding, share
 from selfsurf.sdft.settings import GRPOSettings, TrainSettings
 from selfsurf.sdft.trainers.grpo import train_grpo
 from selfsurf.sdft.trainers.sft import train_sft

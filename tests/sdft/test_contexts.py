@@ -17,10 +17,11 @@ from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
 from selfsurf.sdft.rows.samples import samples_of
+from selfsurf.sdft.run.contexts import make_lessons
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.demonstrations import KEPT, DemonstrationContext, HindsightContext
 from selfsurf.sdft.teacher.feedback import FeedbackContext
-from selfsurf.sdft.teacher.lessons import LessonContext, make_lessons
+from selfsurf.sdft.teacher.lessons import LessonContext
 from selfsurf.sdft.teacher.oracle import OracleContext
 from selfsurf.sdft.teacher.recording import load_recordings, recording_of_result
 from tests.few import few

@@ -10,10 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from selfsurf.sdft.rollouts import Job, Result
+from selfsurf.sdft.run.contexts import make_lessons
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.context import told_action
 from selfsurf.sdft.teacher.enrich import NEMOTRON, Enricher, EnrichSettings
-from selfsurf.sdft.teacher.lessons import LessonContext, make_lessons
+from selfsurf.sdft.teacher.lessons import LessonContext
 from selfsurf.sdft.teacher.oracle import OracleContext
 from tests.agents.policy_server import KEY, answer, completion, policy_app, serve, serve_raw
 from tests.sdft.contexts_cases import step_of

@@ -9,9 +9,9 @@ from selfsurf.agents.scripted import OracleAgent
 from selfsurf.sdft import TrainSettings, train
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.jobs import as_recorded
+from selfsurf.sdft.run.batches import KNOWN, Batches, NothingToTeach, StepRows
 from selfsurf.sdft.run.card import card
 from selfsurf.sdft.run.model import lora_config
-from selfsurf.sdft.trainers.batches import KNOWN, Batches, NothingToTeach, StepRows
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 from tests.few import few
 from tests.sdft.reader import recorded_rows, teach_to_read

@@ -21,9 +21,9 @@ from selfsurf.sdft.measure import retention
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.jobs import learned_offline
 from selfsurf.sdft.rows.samples import Sample
+from selfsurf.sdft.run.batches import Batches, StepRows
 from selfsurf.sdft.run.checkpoint_files import last_step
 from selfsurf.sdft.run.export import export
-from selfsurf.sdft.trainers.batches import Batches, StepRows
 from tests.few import few
 from tests.models.small import save_small, small_llama
 

@@ -8,10 +8,10 @@ from trl.experimental.sdft.loss_utils import compute_divergence
 
 from selfsurf.sdft.loss.distillation import divergence
 from selfsurf.sdft.rollouts import Job, Rollouts
+from selfsurf.sdft.run.batches import NothingToTeach
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.following import heeded, places, throughout
 from selfsurf.sdft.trainers.base import shared_arguments
-from selfsurf.sdft.trainers.batches import NothingToTeach
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer
 
 ROWS, WIDTH, VOCABULARY = 4, 6, 30

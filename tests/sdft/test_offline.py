@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from selfsurf.agents.graph.agent import GraphAgent
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.roles import TaskExecutor
 from selfsurf.agents.scripted import OracleAgent, ScriptedAgent
@@ -28,11 +28,11 @@ from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.measure.agreement import Agreement
 from selfsurf.sdft.measure.heldout import check_heldout
 from selfsurf.sdft.rollouts import Job, Rollouts
-from selfsurf.sdft.rollouts.stored import StoredGenerator
 from selfsurf.sdft.rows import stored
 from selfsurf.sdft.rows.demonstrator import Demonstrator
 from selfsurf.sdft.rows.jobs import learned_offline, offline_states, training_jobs
 from selfsurf.sdft.rows.stored import State, divide, load_stored, states_of
+from selfsurf.sdft.rows.stored_states import StoredGenerator
 from selfsurf.sdft.teacher.recording import load_recordings
 from selfsurf.sdft.trainers import sdft
 from tests.agents.said import Saying

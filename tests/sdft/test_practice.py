@@ -11,7 +11,14 @@ from selfsurf.agents.adapters.identity import write_about
 from selfsurf.browser_env import EnvError
 from selfsurf.browser_env.environment.env import AsyncBrowserEnv
 from selfsurf.sdft import train
-from selfsurf.sdft.loss.practice import NothingToPractise, Practice, learned_tasks, played, practice_of, tasks_before
+from selfsurf.sdft.forgetting.practice import (
+    NothingToPractise,
+    Practice,
+    learned_tasks,
+    played,
+    practice_of,
+    tasks_before,
+)
 from selfsurf.sdft.rollouts import RolloutError, Rollouts
 from selfsurf.sdft.rollouts.layout import RolloutSettings
 from selfsurf.sdft.trainers.sft import collect, train_sft
@@ -32,7 +39,7 @@ def random_lora(policy, seed=3):
 @pytest.fixture
 def earlier(tiny_policy, settings, tmp_path, monkeypatch):
     """An adapter of an earlier run, on an easy task, of which it plays a few episodes."""
-    monkeypatch.setattr("selfsurf.sdft.loss.practice.EPISODES", 8)
+    monkeypatch.setattr("selfsurf.sdft.forgetting.practice.EPISODES", 8)
     learned = settings.model_copy(update={"tasks": (EASY,), "first_episode_seed": 50}).model_dump(mode="json")
     random_lora(tiny_policy).save_pretrained(tmp_path / "earlier")
     write_about(tmp_path / "earlier", {"settings": learned})
@@ -117,7 +124,7 @@ def test_it_holds_the_student_back_and_goes_on(tiny_policy, settings, earlier, t
     few = {"steps": 6, "episodes_per_step": 2, "max_rows": 2, "learning_rate": 0.02}
     chosen = settings.model_copy(update={"start_from": earlier, **few})
     monkeypatch.setattr(
-        "selfsurf.sdft.loss.practice.played", lambda *_: [([5, 6, 7, n], [9, 10, 11]) for n in range(20, 24)]
+        "selfsurf.sdft.forgetting.practice.played", lambda *_: [([5, 6, 7, n], [9, 10, 11]) for n in range(20, 24)]
     )
     options = {}
     if way is train_sft:
@@ -149,7 +156,7 @@ def test_a_run_that_was_cut_off_ends_as_an_unbroken_one(tiny_policy, settings, e
     train(chosen, tmp_path / "whole", policy=copied(tiny_policy))
     with pytest.raises(Cut):
         train(chosen, tmp_path / "run", policy=copied(tiny_policy), progress=cut)
-    monkeypatch.setattr("selfsurf.sdft.loss.practice.played", None)
+    monkeypatch.setattr("selfsurf.sdft.forgetting.practice.played", None)
     train(chosen, tmp_path / "run", policy=copied(tiny_policy), resume=True)
     whole, lines = (
         [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").read_text().splitlines()]
@@ -204,7 +211,7 @@ def test_it_is_played_as_it_was_learned(tiny_policy, settings, earlier, monkeypa
             seen.append({"actions": agent.actions, "tasks": {job.env_id for job in jobs}})
             return super().run(agent, jobs, **options)
 
-    monkeypatch.setattr("selfsurf.sdft.loss.practice.Rollouts", Watched)
+    monkeypatch.setattr("selfsurf.sdft.forgetting.practice.Rollouts", Watched)
     own = {"max_episode_steps": 5, "actions": ["click", "press"], "first_episode_seed": 50}
     says(earlier, learned=[EASY, "MiniWoB/enter-text-v0"], settings=own)
     played(settings.model_copy(update={"start_from": earlier, "rollouts": RolloutSettings(batch=1)}), tiny_policy)

@@ -21,9 +21,9 @@ from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rows.jobs import as_recorded, learned_from, texts_of
 from selfsurf.sdft.rows.recorded import RecordedRows
 from selfsurf.sdft.rows.variation import shared_texts, varied
+from selfsurf.sdft.run.batches import Batches
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.recording import RecordedStep, load_recordings
-from selfsurf.sdft.trainers.batches import Batches
 from selfsurf.tasks.scenarios import names as scenarios
 from tests.sdft.unjudged import UNJUDGED
 

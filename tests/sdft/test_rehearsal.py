@@ -7,7 +7,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 
 from selfsurf.sdft import train
-from selfsurf.sdft.loss.rehearsal import ROWS, Rehearsal, own_texts, rehearsal_of
+from selfsurf.sdft.forgetting.rehearsal import ROWS, Rehearsal, own_texts, rehearsal_of
 from selfsurf.sdft.trainers.grpo import GRPOSettings, train_grpo
 from selfsurf.sdft.trainers.sft import collect, train_sft
 from tests.sdft.rows import copied
@@ -24,7 +24,7 @@ def test_a_run_that_has_begun_keeps_its_texts_and_a_new_one_writes_its_own(
     tiny_policy, settings, tmp_path, monkeypatch
 ):
     written = [torch.ones(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long)]
-    monkeypatch.setattr("selfsurf.sdft.loss.rehearsal.own_texts", lambda *_: written.pop())
+    monkeypatch.setattr("selfsurf.sdft.forgetting.rehearsal.own_texts", lambda *_: written.pop())
     chosen = settings.model_copy(update={"rehearsal": 0.1})
     path = tmp_path / "rehearsal.json"
     rehearsal_of(chosen, tiny_policy, tmp_path, begun=False)
@@ -38,7 +38,7 @@ def test_a_run_that_has_begun_keeps_its_texts_and_a_new_one_writes_its_own(
 def test_no_more_texts_are_written_than_are_read(tiny_policy, settings, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "selfsurf.sdft.loss.rehearsal.own_texts", lambda _, seed, rows: asked.append(rows) or torch.ones(rows, 3)
+        "selfsurf.sdft.forgetting.rehearsal.own_texts", lambda _, seed, rows: asked.append(rows) or torch.ones(rows, 3)
     )
     for steps, rows in ((5, 2), (40, 4)):
         chosen = settings.model_copy(update={"rehearsal": 0.1, "steps": steps, "rehearsal_rows": rows})
@@ -95,7 +95,7 @@ def test_other_texts_in_every_step_and_the_same_again(tiny_policy):
 @pytest.mark.parametrize("way", [train, train_sft, train_grpo])
 def test_a_run_says_how_far_it_went(tiny_policy, settings, tmp_path, monkeypatch, way):
     """From the untrained model, whatever the run began with: nothing at first, and what an adapter brings along."""
-    monkeypatch.setattr("selfsurf.sdft.loss.rehearsal.own_texts", lambda *_: torch.randint(0, 100, (4, 9)))
+    monkeypatch.setattr("selfsurf.sdft.forgetting.rehearsal.own_texts", lambda *_: torch.randint(0, 100, (4, 9)))
     chosen = settings.model_copy(update={"steps": 1, "rehearsal": 1.0})
     if way is train_grpo:
         chosen = GRPOSettings(**{**chosen.model_dump(exclude_unset=True), "episodes_per_step": 4, "group_size": 2})
@@ -115,7 +115,7 @@ def test_a_run_says_how_far_it_went(tiny_policy, settings, tmp_path, monkeypatch
 def test_it_holds_the_student_back(tiny_policy, settings, tmp_path, monkeypatch):
     """The same demonstrations, with and without: with it, what the model wrote itself changes less."""
     texts = torch.randint(0, 100, (4, 9))
-    monkeypatch.setattr("selfsurf.sdft.loss.rehearsal.own_texts", lambda *_: texts)
+    monkeypatch.setattr("selfsurf.sdft.forgetting.rehearsal.own_texts", lambda *_: texts)
     rows = tmp_path / "rows.jsonl"
     collect(settings.model_copy(update={"steps": 2}), tiny_policy, rows)
     drift = {}

@@ -16,12 +16,12 @@ from selfsurf.sdft.agent import make_agent
 from selfsurf.sdft.rollouts import Job, Result, Rollouts
 from selfsurf.sdft.rows.jobs import training_jobs
 from selfsurf.sdft.rows.samples import Sample, allowed_tokens, choose, collate, samples_of
+from selfsurf.sdft.run.batches import NothingToTeach
 from selfsurf.sdft.run.start import check_start, shape_of
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.feedback import FeedbackContext
 from selfsurf.sdft.teacher.lessons import LessonContext
 from selfsurf.sdft.trainers.base import shared_arguments
-from selfsurf.sdft.trainers.batches import NothingToTeach
 from tests.few import few
 from tests.sdft.unjudged import UNJUDGED
 

@@ -21,9 +21,9 @@ from trl.experimental.sdft.teacher_sync import PEFTAdapterEMACallback
 
 from selfsurf.agents.agent import Decision
 from selfsurf.agents.policy import Message
+from selfsurf.sdft.processes import check_resumable, check_sharding
 from selfsurf.sdft.rollouts import Job, Result, Rollouts, Step
 from selfsurf.sdft.rows.samples import samples_of
-from selfsurf.sdft.run.processes import check_resumable, check_sharding
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.teacher.weights import TEACHER, pairs
 from selfsurf.sdft.trainers.sdft import EpisodeSDFTTrainer

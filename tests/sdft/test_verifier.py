@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from selfsurf import agents
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.play.job import Job
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.agents.reply.constraint import Matcher, ll_tokenizer

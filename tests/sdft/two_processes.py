@@ -12,9 +12,9 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from selfsurf.agents import model_files
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
+from selfsurf.sdft.processes import is_first
 from selfsurf.sdft.rows.jobs import training_jobs
 from selfsurf.sdft.run import model as written
-from selfsurf.sdft.run.processes import is_first
 from selfsurf.sdft.settings import TrainSettings
 from selfsurf.sdft.trainers import batches
 from selfsurf.sdft.trainers.train import train

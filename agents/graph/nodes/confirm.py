@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from selfsurf.agents.graph.answers import answer_to
 from selfsurf.agents.graph.budgets import exhausted
 from selfsurf.agents.graph.live import Live
 from selfsurf.agents.graph.reasons import TerminalReason
 from selfsurf.agents.graph.state import GraphState, ending, extended
-from selfsurf.browser_env import Observation, parse_action
+from selfsurf.browser_env import parse_action
 from selfsurf.browser_env.environment.confirm import confirmation_of
 from selfsurf.browser_env.human_input import allows
 
@@ -42,11 +43,3 @@ def route(state: GraphState) -> str:
     if state["error"] is not None:
         return "error_retry"
     return "END" if state["planned"] is None else "execute"
-
-
-def answer_to(question: str, obs: Observation) -> str | None:
-    """Return the user's answer to the last question; None without an answer or after another question."""
-    messages = list(obs["messages"])
-    if len(messages) < 2 or messages[-1]["role"] != "user" or messages[-2]["text"] != question:
-        return None
-    return messages[-1]["text"]

@@ -8,12 +8,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from selfsurf.agents.functions import Function
+from selfsurf.agents.kinds import KINDS
 from selfsurf.agents.policies.openai.kinds import reply_of
 from selfsurf.agents.policies.openai.requests import ReplyError
 from selfsurf.agents.policies.request import pil_image
 from selfsurf.agents.policy import Completion, FinishReason, Message, PolicyError, Usage
-from selfsurf.agents.reply.kinds import KINDS
+from selfsurf.agents.reply.functions import Function
 from selfsurf.agents.reply.schema import Schema
 
 TOOL = "act"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from selfsurf.agents.kinds import KINDS
 from selfsurf.agents.prompt.chat import ACTIONS
-from selfsurf.agents.reply.kinds import KINDS
 from selfsurf.agents.reply.schema import Schema, strict
 
 _MAIN = {

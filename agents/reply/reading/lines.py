@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
-from selfsurf.agents.reply.kinds import KEYS
+from selfsurf.agents.kinds import KEYS
 from selfsurf.agents.reply.reading.naming import ALIASES, action_name, arguments, full_forms, positional
 from selfsurf.browser_env.actions import ACTION_TYPES
 from selfsurf.browser_env.callstring import CALLS

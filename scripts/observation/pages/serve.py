@@ -15,8 +15,8 @@ import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
-from selfsurf.scripts.environment.loopback import serving
 from selfsurf.scripts.machine.install import Unavailable
+from selfsurf.scripts.machine.loopback import serving
 from selfsurf.scripts.observation.pages.source import App, Source, Static
 
 START_SECONDS = 120

@@ -10,8 +10,10 @@ from pydantic import AfterValidator
 
 from selfsurf.agents import guards as guarding
 from selfsurf.agents.agent import UNASKED, Act, DecidingAgent, Decision, Privileged, Query, raise_first
-from selfsurf.agents.functions import functions_of
-from selfsurf.agents.memory import Memory
+from selfsurf.agents.kinds import MAX_TEXT, Labels, Texts, check_kinds
+from selfsurf.agents.llm.memory import Memory
+from selfsurf.agents.llm.query_policy import PendingRequest, ask
+from selfsurf.agents.llm.sequence import PendingActions
 from selfsurf.agents.options import Amount, Count
 from selfsurf.agents.policy import Completion, Conversation, Message, Policy, PolicyError
 from selfsurf.agents.prompt.examples import Example
@@ -25,15 +27,13 @@ from selfsurf.agents.prompt.prompt import (
     with_demonstration,
 )
 from selfsurf.agents.prompt.vision import MAX_IMAGE_SIDE, Picture, picture
-from selfsurf.agents.query_policy import PendingRequest, ask
 from selfsurf.agents.reply.compact import compact
 from selfsurf.agents.reply.constraint import grammar
-from selfsurf.agents.reply.kinds import MAX_TEXT, Labels, Texts, check_kinds
+from selfsurf.agents.reply.functions import functions_of
 from selfsurf.agents.reply.read import read_reply, unread
 from selfsurf.agents.reply.said import longest_said, said_in
 from selfsurf.agents.reply.schema import action_schema, thoughtful
 from selfsurf.agents.reply.thought import thought_in
-from selfsurf.agents.sequence import PendingActions
 from selfsurf.browser_env import Action, Observation, Wait
 from selfsurf.browser_env.observe.outlines import Outlines
 
@@ -68,7 +68,7 @@ class LLMAgent(DecidingAgent):
             own `PromptWriter`, or an instance. `auto`: `compact` for models below 3e9 weights.
         instructions: additional text for the prompt.
         functions: Python functions that the model may call while it decides, or `file.py:function`
-            (`agents.functions`); require free replies, or a policy that takes replies as tool calls.
+            (`agents.reply.functions`); require free replies, or a policy that takes replies as tool calls.
         constrained: sample under a grammar of valid actions on visible elements. None: for models below 3e9 weights,
             and for replies as tool calls that begin with a thought.
         temperature: 0 takes the most likely token.
@@ -76,11 +76,11 @@ class LLMAgent(DecidingAgent):
         max_prompt_tokens: most tokens of a prompt; the page is cut to fit. `"auto"`: the backend's own budget; None:
             the model's context length less the reply.
         prefill: the reply's first characters, given to the model; None: the prompt's own.
-        actions: the kinds of actions offered, or names of groups of them (`agents.reply.kinds.GROUPS`); None: the
+        actions: the kinds of actions offered, or names of groups of them (`agents.kinds.GROUPS`); None: the
             prompt's own, which may differ for goals that no task judges.
         more_actions: kinds of actions offered in addition.
         max_actions: most actions of a reply. Several actions are executed, a step each, until one fails or leads to
-            another page (`agents.sequence`).
+            another page (`agents.llm.sequence`).
         labels: whether a constrained reply names the element before its id, and a field again before its text (True); a
             field only before its text (`"fields"`); or no element (False).
         texts: texts that a constrained reply may fill in or type: any, or only texts of the goal (`"goal"`): its words,

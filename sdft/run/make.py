@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from selfsurf.agents.adapters.identity import identity
 from selfsurf.agents.adapters.prompt import PROMPT, AdapterPrompt
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.play.provenance import versions
 from selfsurf.agents.policy import Policy
 from selfsurf.agents.prompt.named import name_of
@@ -54,8 +54,8 @@ def make_collector(
             model in memory acts in this process only.
         lora: configuration of the new adapter; by default rank 16 on all linear layers, as in `sdft.train`. Must be
             None for a policy whose model is already a PEFT model.
-        agent: options of `agents.llm_agent.LLMAgent`, or a function that makes an agent around a policy (with workers,
-            a module-level function). By default the agent that `sdft.train` trains, at temperature 1 under the grammar.
+        agent: options of `LLMAgent`, or a function that makes an agent around a policy (with workers, a module-level
+            function). By default the agent that `sdft.train` trains, at temperature 1 under the grammar.
         environment: options of every environment, such as `max_episode_steps` and `screenshot`.
         rollouts: `workers` on a Ray cluster. By default episodes are played in this process, `contexts` at a time. The
             samples are the same.

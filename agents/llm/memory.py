@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from selfsurf.agents import guards as guarding
 from selfsurf.agents.agent import Act, Decision
+from selfsurf.agents.llm.sequence import PendingActions
 from selfsurf.agents.policy import Completion
 from selfsurf.agents.prompt.page import label
 from selfsurf.agents.reply.compact import compact
-from selfsurf.agents.sequence import PendingActions
 from selfsurf.browser_env import Action, Observation
 from selfsurf.browser_env.text import well_formed
 

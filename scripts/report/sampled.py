@@ -28,7 +28,7 @@ from selfsurf.browser_env.record.verdict import verdict_of
 from selfsurf.browser_env.safety import redaction
 from selfsurf.browser_env.safety.private_text import PHONE, PHONE_MARK, is_phone
 from selfsurf.envs_registry import OPEN
-from selfsurf.scripts.draft import as_toml, toml_value
+from selfsurf.scripts.terminal.toml import as_toml, toml_value
 from selfsurf.tasks.goal import GoalTask
 
 ALIKE = 0.8

@@ -2,7 +2,7 @@
 
 First the adapter plays episodes of the tasks that it has learned, including those that the run trains. During training
 the student is kept close to the adapter on the adapter's own steps in the solved episodes. This is rehearsal
-(`sdft.loss.rehearsal`) for learned tasks, and needs no data of the earlier runs.
+(`sdft.forgetting.rehearsal`) for learned tasks, and needs no data of the earlier runs.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import numpy as np
 
 from selfsurf.agents.adapters.identity import read_about
 from selfsurf.agents.adapters.prompt import read_prompt
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.policies.local.policy import LocalPolicy
 from selfsurf.agents.policies.transformers.policy import TransformersPolicy
 from selfsurf.browser_env.record.episode import write_atomically
 from selfsurf.envs_registry import task_of
 from selfsurf.envs_registry.loading import unloaded
 from selfsurf.sdft.agent import prompt_of
-from selfsurf.sdft.loss.rehearsal import drawn
+from selfsurf.sdft.forgetting.rehearsal import drawn
+from selfsurf.sdft.processes import alone, check_alone, is_first
 from selfsurf.sdft.rollouts import Job, Rollouts
 from selfsurf.sdft.rollouts.generator import RolloutError
 from selfsurf.sdft.rows.images import shows_images
 from selfsurf.sdft.rows.jobs import trained_tasks
 from selfsurf.sdft.rows.samples import choose, rows_of
-from selfsurf.sdft.run.processes import alone, check_alone, is_first
 from selfsurf.sdft.settings import TrainSettings
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from selfsurf.agents.agent import UNASKED, Privileged
-from selfsurf.agents.functions import MAX_CALLS, Function, FunctionCall, call_in
-from selfsurf.agents.memory import Memory
+from selfsurf.agents.llm.memory import Memory
 from selfsurf.agents.policy import Call, Completion, Message, PolicyError, summed
+from selfsurf.agents.reply.functions import MAX_CALLS, Function, FunctionCall, call_in
 from selfsurf.browser_env import Observation
 
 _TOLD = 200

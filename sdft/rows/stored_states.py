@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from selfsurf.agents.llm_agent import LLMAgent
+from selfsurf.agents.llm.llm_agent import LLMAgent
 from selfsurf.agents.play.job import Job, Result, Step, derived
 from selfsurf.agents.play.ledger import EpisodeCounts
 from selfsurf.browser_env import Outcome

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from selfsurf.browser_env.record.episode import write_atomically
-from selfsurf.sdft.run.processes import is_first
+from selfsurf.sdft.processes import is_first
 from selfsurf.sdft.settings import TrainSettings
 
 if TYPE_CHECKING:

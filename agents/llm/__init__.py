@@ -1,0 +1,1 @@
+"""The agent around a language model: prompt, reply, memory, queries."""

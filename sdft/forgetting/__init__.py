@@ -1,0 +1,1 @@
+"""Losses against forgetting: rehearsal of the untrained model, practice of an earlier adapter."""
