@@ -243,7 +243,7 @@ def test_a_training_says_what_it_has_learned_of_them(folder, tmp_path, tiny_fold
     done = CliRunner().invoke(cli.app, list(map(str, command)))
     assert done.exit_code == 0, done.output
     assert "recorded actions)" in done.output
-    assert "The adapter has not learned all recorded actions. It does " in done.output
+    assert "The adapter has not learned all recorded actions. It reproduces " in done.output
     (line,) = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert (line["rows"], line["rows/recorded"]) == (2, 3)
     [drawn] = steps
