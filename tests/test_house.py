@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -95,6 +96,12 @@ def test_modules_do_not_import_in_circles() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         raise AssertionError(" <- ".join(map(str, error.args[1]))) from None
+
+
+def test_every_package_is_part_of_the_wheel() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["tool"]["setuptools"]["packages"]
+    there = {".".join(("selfsurf", *file.parent.parts)) for file in OURS if file.name == "__init__.py"}
+    assert {name for name in listed if name != "selfsurf"} == there
 
 
 def test_folders_hardly_import_each_other() -> None:
