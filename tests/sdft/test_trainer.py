@@ -131,8 +131,8 @@ def test_the_objective_is_the_divergence_on_completion_tokens(
     tiny_policy, settings, episodes, tmp_path, monkeypatch, changes
 ):
     import selfsurf.sdft.trainers.sdft as module
+    from selfsurf.sdft.run import batches
     from selfsurf.sdft.teacher.weights import teaching
-    from selfsurf.sdft.trainers import batches
 
     rows = samples_of(episodes, tiny_policy)[:5]
     losses = []
