@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,6 +42,14 @@ class Settings(AgentArguments, LogArguments, EnvironmentArguments):
     """Retries of a call by a failed provider before the next one is tried; webview never retries."""
     deadline: float = Field(default=60.0, gt=0)
     """Seconds until an attempt times out."""
+    goal: str = ""
+    """Goal of the session's episode. Episodes without a goal can't be learned from."""
+    out: Path | None = None
+    """Folder of the session's episode; a new one under runs/ if not given."""
+    tools: Literal["few", "small"] = "few"
+    """Tools offered: few, with browser_act for all actions; or small ones, such as browser_click and browser_fill."""
+    changes: int = Field(default=3000, ge=0)
+    """Maximum number of characters of the page's change in the result of an action; 0 for results without it."""
 
 
 @command
@@ -70,10 +79,13 @@ def make_providers(settings: Settings) -> list[Provider]:
     from selfsurf.browser_env.router.providers import make
 
     options = environment_options(settings.environment, elsewhere=True)
-    given = {"playwright": options, "stagehand": {k: v for k, v in options.items() if k == "safety"}}
+    goal = {"goal": settings.goal} if settings.goal else {}
+    given = {"playwright": {**options, **goal}, "stagehand": {k: v for k, v in options.items() if k == "safety"}}
     given["webview"] = {"address": settings.webview, **{k: v for k, v in options.items() if k != "session"}}
     if "webview" in settings.provider and not settings.webview:
         raise typer.BadParameter("The provider webview needs --webview, such as http://127.0.0.1:9222.")
+    if settings.out is not None and (settings.out / "episode.json").exists():
+        raise typer.BadParameter(f"--out: {settings.out} already holds an episode; choose another folder.")
     if len(set(settings.provider)) < len(settings.provider):
         raise typer.BadParameter("--provider: name each provider only once.")
     words = _words(settings)
@@ -104,15 +116,24 @@ def _words(settings: Settings) -> dict[str, Any]:
 
 async def _serve(settings: Settings, providers: list[Provider]) -> None:
     """Serve until the client disconnects, or a signal ends the process."""
+    from selfsurf.agents.play.provenance import versions
     from selfsurf.browser_env.browser.runtime import shutdown
     from selfsurf.browser_env.outcome import Outcome
+    from selfsurf.browser_env.record.client_episode import ClientEpisode
     from selfsurf.browser_env.router.mcp_server import serve
     from selfsurf.browser_env.router.policy import Policy
+    from selfsurf.browser_env.router.providers.environment import EnvironmentProvider
     from selfsurf.browser_env.router.router import Router
+    from selfsurf.envs_registry import OPEN
 
     scope: Literal["step", "request"] = "step" if settings.scope == "call" else "request"
     router = Router(providers, policy=Policy(retries=settings.retries, scope=scope, deadline=settings.deadline))
     router.log = log = attempt_log(settings.log_settings, router.trace_id)
+    about = {"env_id": OPEN, "goal": settings.goal, "seed": 0, "versions": versions()}
+    episode = ClientEpisode("mcp", settings.out, **about, **({} if log is None else {"traceId": log.trace_id}))
+    for provider in providers:
+        if isinstance(provider, EnvironmentProvider):
+            provider.on_step, provider.change_limit = episode.step, settings.changes
     loop = asyncio.get_running_loop()
     signalled: asyncio.Future[int] = loop.create_future()
 
@@ -122,13 +143,15 @@ async def _serve(settings: Settings, providers: list[Provider]) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, note, 128 + number)
-    serving = asyncio.ensure_future(serve(router))
+    serving = asyncio.ensure_future(serve(router, small=settings.tools == "small"))
     either: set[asyncio.Future[Any]] = {serving, signalled}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     serving.cancel()  # cancels the current call, if there is one
     await asyncio.wait({serving}, timeout=CALL_ENDS)
     router.end(str(Outcome.STOPPED))
     await router.close()
+    if (folder := episode.finish()) is not None:
+        typer.echo(f"Episode: {folder}", err=True)
     if not signalled.done():
         serving.result()
         return

@@ -27,7 +27,7 @@ INSTALLER = Path("scripts/install_browser.py")
 """Asks Playwright where its driver is."""
 LONGEST = 500
 MOST = 25
-MUTUAL = 5
+MUTUAL = 1
 
 _listed = subprocess.run(
     ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *MAY_IMPORT, "tests"],

@@ -116,6 +116,9 @@ class Result(BaseModel):
 class NavigateResult(Result):
     """The page reached by a navigation, after redirects."""
 
+    change: str = ""
+    """The page's outline, if the provider is to tell it (`change_limit`)."""
+
 
 class ActResult(Result):
     """The action performed by `act`, with its consequences."""
@@ -124,6 +127,9 @@ class ActResult(Result):
     """Action performed, in words or as JSON, depending on the provider."""
     events: tuple[str, ...] = ()
     """Consequences of the action: dialogs, downloads, new tabs, navigations."""
+    change: str = ""
+    """Change of the page's outline since the last observation or action, if the provider is to tell it
+    (`change_limit`)."""
 
 
 class ExtractResult(Result):

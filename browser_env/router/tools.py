@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from selfsurf.browser_env.actions import ACTION_TYPES, ON_PAGE
 from selfsurf.browser_env.attempts.attempt import Failure
 from selfsurf.browser_env.errors import ActionError
-from selfsurf.browser_env.router.calls import ARGUMENTS, ExtractArguments, Name, Result, ScreenshotResult
+from selfsurf.browser_env.router.calls import ARGUMENTS, ActArguments, ExtractArguments, Name, Result, ScreenshotResult
 from selfsurf.browser_env.router.json_model import model_of
 from selfsurf.browser_env.router.router import CallFailed, Router
 
@@ -34,7 +34,7 @@ _OTHER_NAME = {"schema": "model", "model": "schema"}
 argument that the caller wrote."""
 
 
-def tool_name(call: Name, *, dot: bool = True) -> str:
+def tool_name(call: str, *, dot: bool = True) -> str:
     """Return a tool's name: `browser.act`, or `browser_act` for APIs such as OpenAI's that don't allow dots."""
     return f"browser{'.' if dot else '_'}{call}"
 
@@ -57,6 +57,18 @@ def schemas() -> dict[Name, dict[str, Any]]:
         "description": "JSON schema of an object: what is to be read, with a description of each property.",
     }
     extract["required"] = ["instruction", "schema"]
+    return found
+
+
+def action_schemas() -> dict[str, dict[str, Any]]:
+    """Return the JSON schema of each action on a page as a tool of its own, for models that prefer small tools."""
+    found = {}
+    for name in ON_PAGE:
+        given = ACTION_TYPES[name].model_json_schema()
+        fields = {key: field for key, field in given["properties"].items() if key not in ("action", "reason")}
+        plain = {key: {k: v for k, v in field.items() if k != "title"} for key, field in fields.items()}
+        schema = {"type": "object", "properties": plain, "additionalProperties": False}
+        found[name] = {**schema, "required": given["required"]} if "required" in given else schema
     return found
 
 
@@ -85,7 +97,7 @@ async def call_tool(router: Router, name: str, arguments: Mapping[str, Any] | st
 
     Args:
         router: router that performs the call.
-        name: `browser.act`, `browser_act` or `act`.
+        name: `browser.act`, `browser_act` or `act`; or the name of an action, such as `browser_click`.
         arguments: a mapping, or JSON text.
         ids: `step_id`, as for `Router.call`.
 
@@ -113,13 +125,15 @@ def parsed(name: str, arguments: Mapping[str, Any] | str) -> Any:
         ToolError: the tool doesn't exist, or the arguments are wrong.
     """
     call = name.removeprefix("browser").lstrip("._")
-    if call not in ARGUMENTS:
+    if call not in ARGUMENTS and call not in ON_PAGE:
         raise ToolError(f"There is no tool {name!r}; there are {', '.join(map(tool_name, ARGUMENTS))}.")
     names = _OTHER_NAME if call == "extract" else {}
     try:
         given = json.loads(arguments or "{}") if isinstance(arguments, str) else dict(arguments)
         if not isinstance(given, dict):
             raise ToolError("A tool's arguments are a JSON object.")
+        if call not in ARGUMENTS:
+            return ActArguments.model_validate({"action": {**given, "action": call}})
         given = {names.get(name, name): value for name, value in given.items()}
         if call == "extract" and "model" in given:
             given["model"] = model_of(given["model"])

@@ -680,7 +680,7 @@ def test_what_was_left_or_waits_is_listed_and_ended(
         assert json.loads((log / "summary.json").read_text())["decision"] == "stopped"
     assert "No run in runs/ is waiting." in CliRunner().invoke(app, ["answer"]).output
     over = CliRunner().invoke(app, ["answer", str(kept.folder), "Blue."])
-    assert (over.exit_code, "waits for nobody" in over.output) == (2, True)
+    assert (over.exit_code, "is not waiting" in over.output) == (2, True)
 
 
 @pytest.mark.parametrize(

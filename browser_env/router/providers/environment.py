@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from selfsurf.browser_env.actions import Action, AskUser, Finish, Infeasible, Message, Navigate, parse_action
@@ -13,6 +13,7 @@ from selfsurf.browser_env.environment.env import AsyncBrowserEnv
 from selfsurf.browser_env.environment.step_results import StepResult
 from selfsurf.browser_env.errors import ActionError, BrowserNotFound, EnvError, ErrorType
 from selfsurf.browser_env.observation import Observation, page_status
+from selfsurf.browser_env.observe.delta import make_delta
 from selfsurf.browser_env.observe.find import AROUND, MOST, as_outline
 from selfsurf.browser_env.observe.masking import secret_boxes
 from selfsurf.browser_env.observe.screenshot import encode_png
@@ -56,6 +57,11 @@ class EnvironmentProvider(Provider):
     ) -> None:
         self.last: StepResult | None = None
         """Result of the last step: observation, reward, terminated, truncated, info."""
+        self.on_step: Callable[[Observation, Action, StepResult], None] | None = None
+        """Callback after each step, with the observation before the step, on the environments' event loop."""
+        self.change_limit = 0
+        """Maximum characters of the page's change in the result of an action; 0 for results without it."""
+        self._change = ""
         self._env = env
         self._own = env is None
         self._ready = False
@@ -106,7 +112,9 @@ class EnvironmentProvider(Provider):
     async def navigate(self, arguments: NavigateArguments) -> NavigateResult:
         """Go to a URL, within the limits of the environment's `Safety`."""
         seen = await self._step(Navigate(url=arguments.url))
-        return NavigateResult(url=seen["url"], title=seen["title"], status=page_status(seen["events"]))
+        return NavigateResult(
+            url=seen["url"], title=seen["title"], status=page_status(seen["events"]), change=self._change
+        )
 
     async def act(self, arguments: ActArguments) -> ActResult:
         """Perform one action as a step of the environment."""
@@ -125,7 +133,7 @@ class EnvironmentProvider(Provider):
         seen = await self._step(action)
         return ActResult.model_construct(
             url=seen["url"], title=visible(seen["title"]), status=page_status(seen["events"]),
-            done=seen["last_action"], events=seen["events"],
+            done=seen["last_action"], events=seen["events"], change=self._change,
         )  # fmt: skip
 
     async def extract(self, arguments: ExtractArguments) -> ExtractResult:
@@ -222,7 +230,12 @@ class EnvironmentProvider(Provider):
         return await self._calls.run(self._stepped(env, action))
 
     async def _stepped(self, env: AsyncBrowserEnv, action: Action) -> Observation:
+        before = env.core.observation
         self.last = observation, _, terminated, truncated, info = await env.step(action)
+        if before is not None and "waiting" not in info:
+            self._change = change_of(before, observation, self.change_limit)
+            if self.on_step is not None:
+                self.on_step(before, action, self.last)
         if info["outcome"] == Outcome.ENV_ERROR:
             why = str(info["outcome_detail"])
             self._ready = not self._own
@@ -275,6 +288,16 @@ class EnvironmentProvider(Provider):
         """Return the type of an environment failure: `crashed`, or `timeout` if late and the page still exists."""
         there = self._env is not None and self._env.core.session is not None
         return "timeout" if there and fault == "timeout" else "crashed"
+
+
+def change_of(before: Observation, after: Observation, limit: int) -> str:
+    """Return the change between two observations' outlines (`observe.delta`), of at most `limit` characters."""
+    if not limit:
+        return ""
+    change = make_delta(before["dom"], after["dom"], new_page=before["url"] != after["url"])
+    if len(change) <= limit:
+        return change
+    return change[:limit].rpartition("\n")[0] + "\nThe rest is left out: observe the page."
 
 
 async def on_loop(work: Coroutine[Any, Any, T]) -> T:

@@ -172,6 +172,29 @@ def test_an_mcp_client_lists_and_calls_them(tmp_path):
     assert (summary["decision"], summary["failures"], summary["cancelled"]) == ("stopped", 1, 1)
 
 
+def test_an_mcp_client_that_prefers_small_tools_gets_one_an_action():
+    mcp = pytest.importorskip("mcp")
+    stdio = pytest.importorskip("mcp.client.stdio")
+    command = ["-m", "selfsurf.scripts.cli", "mcp", "--tools", "small", "--changes", "40"]
+
+    async def play():
+        server = stdio.StdioServerParameters(command=sys.executable, args=command)
+        async with stdio.stdio_client(server) as streams, mcp.ClientSession(*streams) as client:
+            await client.initialize()
+            tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+            actions = [name for name in ON_PAGE.split(", ") if name != "navigate"]
+            assert list(tools) == [f"browser_{name}" for name in [*NAMES[:1], *NAMES[2:], *actions]]
+            assert tools["browser_fill"]["required"] == ["text"]
+            page = json.loads((await client.call_tool("browser_navigate", {"url": PAGE})).content[0].text)
+            assert page["change"].endswith("The rest is left out: observe the page.")
+            filled = json.loads((await client.call_tool("browser_fill", {"id": 1, "text": "Ada"})).content[0].text)
+            assert json.loads(filled["done"]) == {"action": "fill", "id": 1, "text": "Ada"}
+            wrong = await client.call_tool("browser_click", {"id": 2, "colour": "red"})
+            assert "colour" in json.loads(wrong.content[0].text)["error"]["message"]
+
+    asyncio.run(asyncio.wait_for(play(), 60 * crowd()))
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_server_with_its_call_its_browser_and_its_log(tmp_path, number):
     mcp = pytest.importorskip("mcp")
